@@ -12,7 +12,7 @@ from skpublicdp.rules.ppm import PPMHalfspaceClassifier
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
 StatisticsRelease = PAPQueryRelease
-"""Alias of `PAPQueryRelease` that is easier to find."""
+"""Alias of `PAPQueryRelease` under a name that is easier to find."""
 
 __version__ = "0.2.0.dev0"
 

@@ -1,4 +1,4 @@
-"""Base learners: private classifiers inside other learners, fitted with a share of the budget."""
+"""Base learners: private classifiers that other learners fit with a share of their budget."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _available_if_inner_has(method: str) -> Callable[[_Method], _Method]:
-    """Return a decorator that makes a method available if the inner estimator has `method`."""
+    """Return a decorator that makes a method available only if the inner estimator has `method`."""
 
     def check(self: DelegatingClassifier) -> bool:
         """Indicate whether the inner estimator has the method."""
@@ -38,10 +38,10 @@ class DelegatingClassifier:
     """Mixin that delegates predictions to a fitted inner estimator."""
 
     protects_all_rows = True
-    """Whether all rows passed to `fit` are protected, as declared by the inner estimator."""
+    """Whether all rows passed to `fit` are protected, according to the inner estimator."""
 
     def _inner_estimator(self) -> Any:
-        """Return the fitted inner estimator, or the unfitted estimator before `fit`."""
+        """Return the fitted inner estimator or, before `fit`, the unfitted one."""
         raise NotImplementedError
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -50,12 +50,12 @@ class DelegatingClassifier:
         Parameters
         ----------
         X : array-like, shape (n, n_features)
-            Rows.
+            Rows to predict.
 
         Returns
         -------
         ndarray, shape (n,)
-            Predicted label, from `classes_`, for each row.
+            Predicted label of each row, which is one of `classes_`.
         """
         return self._delegate("predict", X)
 
@@ -66,7 +66,7 @@ class DelegatingClassifier:
         Parameters
         ----------
         X : array-like, shape (n, n_features)
-            Rows.
+            Rows to predict.
 
         Returns
         -------
@@ -82,7 +82,7 @@ class DelegatingClassifier:
         Parameters
         ----------
         X : array-like, shape (n, n_features)
-            Rows.
+            Rows to predict.
 
         Returns
         -------
@@ -105,7 +105,7 @@ class BaseDelegatingClassifier(DelegatingClassifier):
     n_features_in_: int
 
     def _base_learner(self) -> Any:
-        """Return the base learner parameter, or the default base learner."""
+        """Return the base learner passed as a parameter, or the default base learner."""
         raise NotImplementedError
 
     def _inner_estimator(self) -> Any:
@@ -122,24 +122,25 @@ def mechanism_event(epsilon: Fraction, delta: Fraction) -> Event:
 
 
 def epsilon_delta(event: Event) -> tuple[float, float]:
-    """Return (ε, δ) of an event as floats, rounded down so as not to exceed the exact values."""
+    """Return (ε, δ) of an event as floats, rounded down so that they do not exceed exact values."""
     epsilon, delta = (max(0.0, written_below(Fraction(price))) for price in basic_price(event))
     return epsilon, delta
 
 
 def check_base(estimator: BaseEstimator) -> None:
-    """Raise ValueError unless a base learner can be fitted privately with a share of a budget.
+    """Raise ValueError unless a base learner can be fitted privately with a share of the budget.
 
     Parameters
     ----------
     estimator : classifier
-        Base learner. If it contains a base learner itself, the inner base learner is also checked.
+        Base learner. If the base learner contains another base learner, the inner one is also
+        checked.
 
     Raises
     ------
     ValueError
-        If the base learner has no parameter `epsilon`, has its own `budget`, or does not declare
-        ``protects_all_rows = True``.
+        If the base learner lacks the parameter `epsilon`, has a `budget` of its own, or does not
+        declare ``protects_all_rows = True``.
     """
     name, parameters = type(estimator).__name__, _parameters(estimator)
     if "epsilon" not in parameters:
@@ -169,17 +170,17 @@ def check_base(estimator: BaseEstimator) -> None:
 
 
 def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> None:
-    """Raise ValueError if a label is missing in the base learner's parameter `classes`.
+    """Raise ValueError if a label is missing from the base learner's parameter `classes`.
 
-    Otherwise, `fit` would fail only if the label occurs in private rows, which would reveal this
-    fact.
+    Without this check, `fit` would fail only if the label occurs in private rows, and the failure
+    would reveal this fact.
 
     Parameters
     ----------
     estimator : classifier
         Base learner.
     classes : ndarray or None
-        All possible labels. If None, nothing is checked.
+        All possible labels. With None, the check is skipped.
     """
     base_classes = _parameters(estimator).get("classes")
     if base_classes is None or classes is None:
@@ -192,10 +193,10 @@ def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> Non
 
 
 def is_repeatable(base: Any) -> bool:
-    """Indicate whether a base learner was fitted with a seed, so that its fit is reproducible.
+    """Indicate whether a base learner was fitted with a seed, which makes its fit reproducible.
 
-    The use of a seed is recorded in the receipt. Without a receipt, the parameter `random_state` is
-    checked.
+    The use of a seed is recorded in the receipt. If there is no receipt, the parameter
+    `random_state` is checked.
     """
     receipt = getattr(base, "privacy_", None)
     if isinstance(receipt, PrivacyReceipt):
@@ -210,17 +211,17 @@ def add_row_per_label(
     classes: NDArray[Any],
     centre: Floats,
 ) -> tuple[Floats, NDArray[Any]]:
-    """Return (rows, labels) with one added row per label, so that every label occurs.
+    """Return (rows, labels) with one row added for each label, so that every label occurs.
 
-    Otherwise, the attribute `classes_` of the base learner would reveal which labels occur in the
-    private rows. A base learner with a parameter `classes` needs no added rows.
+    Without the added rows, the attribute `classes_` of the base learner would reveal which labels
+    occur in the private rows. If the base learner has a parameter `classes`, no rows are added.
 
     Parameters
     ----------
     estimator : classifier
         Base learner.
     X : ndarray, shape (n, n_features)
-        Rows.
+        Rows to which the base learner is fitted.
     y : ndarray, shape (n,)
         Labels of the rows.
     classes : ndarray, shape (n_classes,)
@@ -251,19 +252,20 @@ def fit_base(
     estimator : classifier
         Base learner, which is not modified.
     epsilon, delta : float
-        Privacy budget of the base learner. The value of `delta` is set if the base learner has this
-        parameter.
+        Privacy budget of the base learner. The parameter `delta` is set only if the base learner
+        has it.
     X : ndarray, shape (n, n_features)
-        Rows.
+        Rows to which the base learner is fitted.
     y : ndarray, shape (n,)
         Labels of the rows.
     random_state : int, optional
-        Seed, which is set if the base learner has this parameter. With ``None``, the user's value
-        is kept.
+        Seed, which is set only if the base learner has this parameter. With ``None``, the user's
+        value remains unchanged.
     classes : ndarray, optional
-        All possible labels, which are set if the base learner's parameter `classes` is unset.
+        All possible labels. The labels are set only if the base learner's parameter `classes` is
+        unset.
     **fit_params
-        Further arguments of `fit`. Arguments that are ``None`` or not accepted by `fit` are
+        Further arguments of `fit`. Arguments that are ``None`` or that `fit` does not accept are
         omitted.
 
     Returns
@@ -274,13 +276,14 @@ def fit_base(
     Raises
     ------
     ValueError
-        If the base learner cannot be fitted. The original message is withheld, and the message for
-        random rows of the same shape is shown instead. Also if the receipt does not cover all rows
-        within this budget.
+        If the base learner cannot be fitted. The original message is withheld. Instead, the error
+        shows the message that random rows of the same shape produce. The error is also raised if
+        the receipt does not cover all rows within this budget.
 
     Notes
     -----
-    Only `NoPublicDataWarning` is passed on, since other warnings could depend on rows or labels.
+    Only `NoPublicDataWarning` is passed on, since other warnings could depend on private rows or
+    labels.
     """
     check_base(estimator)
     check_classes(estimator, classes)
@@ -300,7 +303,7 @@ def fit_base(
     if fitted is not None:
         _check_receipt(fitted, epsilon, delta, len(X), len(passed_params.get("X_public", ())))
         return fitted
-    # when fitted to random rows, the base learner cannot quote private values in its message
+    # a base learner fitted to random rows cannot quote private values in its message
     random_rows = np.random.default_rng(0).normal(size=X.shape)
     labels = np.resize([0, 1] if classes is None else classes, len(X))
     _, reason = _fit_or_reason(
@@ -333,7 +336,7 @@ def fit_without_leaks(estimator: Any, X: Floats) -> None:
 
 
 def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_public: int) -> None:
-    """Raise ValueError unless a base learner's receipt covers its rows within its budget.
+    """Raise ValueError unless a base learner's receipt covers all rows and stays within the budget.
 
     Base learners without a receipt are accepted.
 
@@ -344,9 +347,9 @@ def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_pu
     epsilon, delta : float
         Budget of the base learner.
     n_private : int
-        Number of rows passed as `X`.
+        Number of rows that were passed as `X`.
     n_public : int
-        Number of rows passed as `X_public`.
+        Number of rows that were passed as `X_public`.
     """
     receipt = getattr(base, "privacy_", None)
     if not isinstance(receipt, PrivacyReceipt):
@@ -377,9 +380,9 @@ def _fit_or_reason(
     estimator : estimator
         Estimator to fit in place.
     X : ndarray, shape (n, n_features)
-        Rows.
+        Rows to which the base learner is fitted.
     y : ndarray, shape (n,), or None
-        Labels, or None for an estimator whose `fit` only accepts rows.
+        Labels, or None for an estimator whose `fit` accepts only rows.
     fit_params : dict
         Further arguments of `fit`.
     """
@@ -399,7 +402,7 @@ def _fit_or_reason(
 
 
 def _parameters(estimator: BaseEstimator) -> dict[str, Any]:
-    """Return the parameters of an estimator by name, or none for classes and other objects."""
+    """Return an estimator's parameters by name, or an empty dict for classes and other objects."""
     get_params = getattr(estimator, "get_params", None)
     if not callable(get_params) or isinstance(estimator, type):
         return {}

@@ -4,11 +4,11 @@ import sys
 import warnings
 
 INTERNAL_PACKAGES = ("skpublicdp", "sklearn", "joblib")
-"""Packages that are skipped when locating the line of code that a warning points to."""
+"""Packages that are skipped in the search for the line of code to which a warning points."""
 
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Issue a warning that points to the user's code."""
+    """Issue a warning that points to a line of the user's code."""
     level, frame = 1, sys._getframe()  # level 1 is the line in this function
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
         INTERNAL_PACKAGES
@@ -18,14 +18,17 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 class PrivacyBudgetError(RuntimeError):
-    """A fit requires more than the remaining budget. Nothing was spent or drawn.
+    """A fit requires more privacy budget than remains. No budget was spent, and no noise was drawn.
 
     No private row was read, unless another process spent the remaining budget during the fit.
     """
 
 
 class CoverSizeError(ValueError):
-    """The table of a cover would exceed the memory. The message states its size and a remedy."""
+    """The table of a cover would not fit into memory.
+
+    The message states the size of the table and suggests a remedy.
+    """
 
 
 class NoPublicDataWarning(UserWarning):
@@ -33,19 +36,19 @@ class NoPublicDataWarning(UserWarning):
 
 
 class SlicedPublicDataWarning(UserWarning):
-    """`X_public` has as many rows as `X`, so cross-validation may have split `X_public`."""
+    """`X_public` has as many rows as `X`, so cross-validation may have split `X_public` as well."""
 
 
 class TooFewRowsWarning(UserWarning):
-    """With too few private rows for ε, no accuracy bound holds, or noise hides all effects."""
+    """With so few private rows for ε, no accuracy bound holds, or the noise hides all effects."""
 
 
 class UnprovedWarning(UserWarning):
-    """The requested accuracy guarantee is proved for another learner but not for this learner."""
+    """The requested accuracy guarantee is proved for another learner, but not for this one."""
 
 
 class AmbiguousLabelWarning(UserWarning):
-    """The label -1 could mark unlabelled rows or be a class, and is interpreted as a class."""
+    """The label -1, which could also mark unlabelled rows, is interpreted as a class."""
 
 
 class DriftWarning(UserWarning):
@@ -53,7 +56,7 @@ class DriftWarning(UserWarning):
 
 
 class LargeDeltaWarning(UserWarning):
-    """δ is so large that publishing some of the rows would satisfy differential privacy."""
+    """δ is so large that even publishing some of the rows would satisfy differential privacy."""
 
 
 class LargeEpsilonWarning(UserWarning):
@@ -61,24 +64,27 @@ class LargeEpsilonWarning(UserWarning):
 
 
 class SeededRandomnessWarning(UserWarning):
-    """A fit charged to a budget has a `random_state`, so its noise can be reproduced."""
+    """A fit that is charged to a budget has a `random_state`, so its noise can be reproduced."""
 
 
 class UnmeasuredWarning(UserWarning):
-    """No released table measured the query, so its answer comes from a model of the tables."""
+    """No released table measured the query, so the answer comes from a model of the tables."""
 
 
 class UncoveredBoundsWarning(UserWarning):
-    """The bins of a histogram do not cover the column's bounds, so some rows may be in no bin."""
+    """The bins of a histogram do not cover the column's bounds, so some rows may not be counted."""
 
 
 class SyntheticTailsWarning(UserWarning):
-    """Synthetic numbers lie in the range of the public rows, but the column's bounds are wider."""
+    """Synthetic numbers are confined to the range of the public rows, but the bounds are wider."""
 
 
 class UnknownCategoriesWarning(UserWarning):
-    """Most values of a categorical column are not among the categories seen in `fit`."""
+    """Most values of a categorical column are categories that did not occur in `fit`."""
 
 
 class ReadError(RuntimeError):
-    """Rows could not be read or counted. The cause is withheld, since it may quote a value."""
+    """Rows could not be read or counted.
+
+    The cause of the error is withheld, since it may quote a private value.
+    """

@@ -1,4 +1,4 @@
-"""PublicFit: a transformer that is fitted on public rows only."""
+"""PublicFit, a wrapper that fits a transformer on public rows only."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 def _available_if_transformer_has(method: str) -> Callable[[_Method], _Method]:
-    """Return a decorator that makes a method available if the transformer has `method`."""
+    """Return a decorator that makes a method available only if the transformer has `method`."""
 
     def check(self: PublicFit) -> bool:
         """Return True, or raise AttributeError if the transformer does not have the method."""
@@ -64,14 +64,15 @@ def _available_if_transformer_has(method: str) -> Callable[[_Method], _Method]:
 class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     """Fit a transformer on the public rows, and transform all rows with it.
 
-    A scaler, an encoder or a selector that is fitted on private rows leaks their statistics. When
-    wrapped in this class, the transformer is fitted on public rows alone, so it spends no privacy
-    budget. Its `transform` must treat each row independently, as nearly all transformers do.
-    Exceptions are `NMF` with ``solver="mu"``, `IterativeImputer` with ``sample_posterior=True`` and
-    batch statistics in a `FunctionTransformer`. With these transformers, one private row would
-    change other rows, which is not covered by any receipt. Similarly, the type of the result must
-    not depend on the values of a row. Warnings of the transformer are suppressed and its errors are
-    replaced, since they may quote private rows.
+    A scaler, an encoder or a selector that is fitted on private rows leaks statistics of these
+    rows. A transformer wrapped in this class is fitted on public rows alone, so it spends no
+    privacy budget. The method `transform` must treat each row independently, as it does in nearly
+    all transformers. Exceptions are `NMF` with ``solver="mu"``, `IterativeImputer` with
+    ``sample_posterior=True`` and batch statistics in a `FunctionTransformer`. With these
+    transformers, a single private row would affect the results for other rows, which no receipt
+    covers. Similarly, the type of the result must not depend on the values in a row. The
+    transformer's warnings are suppressed and its errors are replaced, since they may quote private
+    rows.
 
     Parameters
     ----------
@@ -82,7 +83,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     transformer_ : transformer
-        The fitted copy of the transformer.
+        Copy of the transformer that was fitted.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of str, shape (n_features_in_,)
@@ -91,15 +92,15 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     Warns
     -----
     NoPublicDataWarning
-        If there are no public rows. In this case, the transformer is fitted on a data-independent
-        standard normal reference sample, so that a scaler has no effect.
+        If there are no public rows. The transformer is then fitted on a data-independent standard
+        normal reference sample, so that a scaler has no effect.
     SlicedPublicDataWarning
         If `X_public` and `X` have the same number of rows, in which case cross-validation would
         split `X_public` too.
 
     See Also
     --------
-    SemiPrivateClassifier : A private classifier for the transformed rows.
+    SemiPrivateClassifier : Private classifier that can be fitted to the transformed rows.
 
     Notes
     -----
@@ -138,10 +139,10 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or DataFrame, shape (n, n_features)
-            Rows. Only the values of rows marked by `is_public` are read.
+            Rows. Only the values in rows marked by `is_public` are read.
         y : array-like, shape (n,), optional
-            Labels. Unless there are separate public rows, the labels of rows marked by `is_public`
-            are passed to the transformer.
+            Labels. The labels of rows marked by `is_public` are passed to the transformer, unless
+            there are separate public rows.
         X_public : array-like, DataFrame or DescribedRows, shape (m, n_features), optional
             Separate public rows, with the columns of `X`.
         is_public : array-like of bool, shape (n,), optional
@@ -166,8 +167,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         public_parts, labels = [], None
         if public_mask.any():
             public_positions = np.flatnonzero(public_mask)
-            # selected from the original rows, since a conversion of all rows can depend on a
-            # private row, for example a numeric type or the width of text
+            # rows are selected before any conversion, since converting all rows can depend on a
+            # private row, for example through a numeric type or the width of text
             public_parts.append(self._validate(take_rows(X, public_positions), reset=False))
             labels = None if y is None else take_rows(y, public_positions)
         if X_public is not None:
@@ -190,12 +191,12 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like, DataFrame or DescribedRows, shape (n, n_features)
-            Rows, private or public.
+            Rows to transform, which can be private or public.
 
         Returns
         -------
         array-like, shape (n, n_features_out)
-            Transformed rows, of the type returned by the transformer.
+            Transformed rows, in the type that the transformer returns.
         """
         check_is_fitted(self)
         X = self._validate(self._in_fit_container(X), reset=False)
@@ -213,7 +214,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         array-like, shape (n, n_features)
-            Rows, of the type returned by the transformer.
+            Rows, in the type that the transformer returns.
         """
         check_is_fitted(self)
         return self._call_redacted("inverse_transform", X)
@@ -225,7 +226,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         input_features : array-like of str, optional
-            Column names, if the rows passed to `fit` had no names.
+            Names of the input columns, used if the rows passed to `fit` had no column names.
 
         Returns
         -------
@@ -246,7 +247,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         return tags
 
     def _transformer_or_default(self) -> Any:
-        """Return the parameter `transformer`, or an unfitted `StandardScaler` if it is None."""
+        """Return the parameter `transformer` or, if it is None, an unfitted `StandardScaler`."""
         return StandardScaler() if self.transformer is None else self.transformer
 
     def _in_fit_container(self, X: Any) -> Any:
@@ -274,10 +275,11 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         return public
 
     def _fit_error(self, public: Any, error: Exception) -> ValueError:
-        """Return the error about a transformer that cannot be fitted to the public rows.
+        """Return the error to raise if the transformer cannot be fitted to the public rows.
 
         The message names the first non-numeric column, which is the most likely cause. If all
-        columns are numeric, it quotes the transformer's error, which concerns public rows only.
+        columns are numeric, the message quotes the transformer's error, which concerns public rows
+        only.
 
         Parameters
         ----------
@@ -303,8 +305,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     def _validate(self, X: Any, *, reset: bool, name: str = "X") -> Any:
         """Return rows as an array, a sparse matrix or a frame, after validation.
 
-        For frames, the shape and the column names are validated. For arrays, the values are also
-        validated.
+        The shape is always validated, together with the column names of frames and the values of
+        arrays.
 
         Parameters
         ----------
@@ -347,8 +349,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     def _call_redacted(self, method: str, X: Any) -> Any:
         """Call a method of the fitted transformer on the rows `X`.
 
-        Since the rows can be private and messages may quote them, warnings are suppressed and
-        errors are replaced.
+        The rows can be private and messages may quote them, so warnings are suppressed and errors
+        are replaced.
         """
         name = type(self.transformer_).__name__
         refusal = ValueError(
@@ -359,7 +361,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         return call_or_raise(getattr(self.transformer_, method), X, error=refusal)
 
     def _reference(self, X: Any) -> Any:
-        """Return reference rows that replace missing public rows, in a container like `X`.
+        """Return reference rows that replace missing public rows, in a container like that of `X`.
 
         The reference rows are standard normal and do not depend on any data. A warning is issued.
         """
@@ -374,13 +376,13 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
 
 
 def _infer_object_kinds(kinds: tuple[str, ...], public_parts: Sequence[Any]) -> tuple[str, ...]:
-    """Return the kinds of all columns, inferred from public values for columns of dtype object.
+    """Return the kinds of all columns. For dtype object, they are inferred from public values.
 
     Parameters
     ----------
     kinds : tuple of str
-        Kinds of the columns according to their declared types, with ANYTHING for dtype object.
-        Empty for an array, whose columns have the same type.
+        Kinds of the columns according to their declared types, with ANYTHING for dtype object. The
+        tuple is empty for an array, whose columns all have the same type.
     public_parts : sequence of array or frame
         Public rows in several parts.
     """
@@ -399,7 +401,7 @@ def _infer_object_kinds(kinds: tuple[str, ...], public_parts: Sequence[Any]) -> 
 
 
 def stack_public_rows(parts: Sequence[Any]) -> Any:
-    """Concatenate the rows of arrays, sparse matrices or frames from the same library."""
+    """Concatenate the rows of arrays, of sparse matrices or of frames from the same library."""
     if len(parts) == 1:
         return parts[0]
     if all(map(is_frame, parts)):

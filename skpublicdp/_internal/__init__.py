@@ -1,1 +1,1 @@
-"""Shared internals of estimators: parameter checks, error redaction, threads and HTML."""
+"""Internals shared by estimators: parameter checks, error redaction, threads and HTML."""

@@ -1,4 +1,4 @@
-"""Test, on public rows, whether a function's result for one row depends on other rows."""
+"""Test, using public rows, whether a function's result for one row depends on other rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from skpublicdp._internal.redaction import call_silently
 from skpublicdp.typing import Codes, Mask
 
 MAX_ROWS = 500
-"""Maximum number of public rows in a test, which limits the run time."""
+"""Maximum number of public rows in a test, set to limit the run time."""
 
 N_SINGLE = 8
-"""Number of rows that are tested as single rows, which limits the run time."""
+"""Number of rows that are tested individually, set to limit the run time."""
 
 _Take = Callable[[Any, Codes], Any]
 
@@ -24,13 +24,13 @@ _Take = Callable[[Any, Codes], Any]
 def couples_rows(
     function: Callable[[Any], Any], rows: Any, n_rows: int, take: _Take, *, n_single: int = N_SINGLE
 ) -> bool:
-    """Indicate whether the result for a public row was observed to depend on other public rows.
+    """Indicate whether the result for some public row was seen to depend on other public rows.
 
-    The function is called on all rows, on the rows with every second row replaced, and on single
-    rows. Single rows are repeated to obtain the same number of rows, since shapes and positions
-    determine the order of floating-point sums. If each result depends on one row only, the results
-    are equal up to rounding. The answer is False for a function that fails, is random, or returns a
-    different number of rows.
+    The function is called on all rows, on the rows with every second one replaced, and on
+    individual rows. Each individual row is repeated to obtain the same number of rows, since the
+    order of floating-point sums depends on shapes and positions. If each result depends on a single
+    row, the results of all calls agree up to rounding. The answer is False for a function that
+    fails, is random, or returns a different number of rows.
 
     Parameters
     ----------
@@ -44,7 +44,7 @@ def couples_rows(
     take : callable
         Function of (rows, positions) that selects rows.
     n_single : int
-        Number of rows that are tested as single rows.
+        Number of rows that are tested individually.
     """
     if n_rows < 2:
         return False
@@ -52,7 +52,7 @@ def couples_rows(
     sample = np.linspace(0, n_rows - 1, n_tested).astype(np.intp)
 
     def call(positions: Codes) -> NDArray[Any] | None:
-        """Return the function's result for sampled rows at given positions.
+        """Return the function's result for the sampled rows at the given positions.
 
         The result is None if the function fails or does not return one result per row.
         """
@@ -76,14 +76,14 @@ def couples_rows(
 
 
 def _as_array(result: Any) -> NDArray[Any]:
-    """Convert a function's result (array, sparse matrix or frame) to an array."""
+    """Convert a function's result, which is an array, a sparse matrix or a frame, to an array."""
     if sparse.issparse(result):
         return np.asarray(result.toarray())
     return np.asarray(result.to_numpy() if hasattr(result, "to_numpy") else result)
 
 
 def _differ(reference: NDArray[Any], result: NDArray[Any], compared: Mask | None = None) -> bool:
-    """Indicate whether two results differ in the compared rows by more than rounding errors.
+    """Indicate whether two results differ by more than rounding errors in the compared rows.
 
     The tolerance for floats is the square root of the machine precision, relative to the largest
     magnitude in the same column of `reference`. Missing values are treated as equal.
@@ -93,7 +93,7 @@ def _differ(reference: NDArray[Any], result: NDArray[Any], compared: Mask | None
     reference, result : ndarray, shape (n_rows, ...)
         Results for the same rows.
     compared : ndarray of bool, shape (n_rows,), optional
-        Mask of the compared rows. By default, all rows are compared.
+        Mask of the rows to compare. By default, all rows are compared.
     """
     if reference.shape != result.shape:
         return True

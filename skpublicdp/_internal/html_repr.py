@@ -1,4 +1,4 @@
-"""HTML representation and model card of a fitted estimator, using released values only."""
+"""HTML representation and model card of a fitted estimator, which use only released values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULE_STYLE = "max-height:24em;overflow:auto;border:1px solid #ccc;padding:.5em"
 
 
 def describe_fitted(estimator: Any) -> str:
-    """Describe in text what a fitted estimator has learned, or return "" if unknown."""
+    """Describe in words what a fitted estimator has learned, or return "" if this is unknown."""
     inner = inner_estimator(estimator)
     if hasattr(estimator, "explain"):
         return str(estimator.explain())
@@ -32,7 +32,7 @@ def describe_fitted(estimator: Any) -> str:
 
 
 def inner_estimator(estimator: Any) -> Any:
-    """Return the fitted estimator inside a meta-estimator or pipeline, or None."""
+    """Return the fitted estimator inside a meta-estimator or pipeline, or None if there is none."""
     inner: Any = getattr(estimator, "best_estimator_", getattr(estimator, "estimator_", None))
     return inner.steps[-1][1] if hasattr(inner, "steps") else inner
 
@@ -47,7 +47,7 @@ def unwrap_pipeline(estimator: Any) -> tuple[Any, list[tuple[str, Any]], list[An
     steps : list of (str, transformer)
         Transformers of all pipelines around this estimator, with their names.
     searches : list of estimator
-        Searches around this estimator that have no receipt themselves.
+        Searches around this estimator that have no receipts of their own.
     """
     steps: list[tuple[str, Any]] = []
     searches: list[Any] = []
@@ -66,7 +66,7 @@ def unwrap_pipeline(estimator: Any) -> tuple[Any, list[tuple[str, Any]], list[An
 
 
 def fit_notes(estimator: Any) -> Iterator[tuple[str, str]]:
-    """Yield (heading, sentence) pairs about the public rows and the guarantee of a fit."""
+    """Yield (heading, sentence) pairs that describe the public rows and the guarantee of a fit."""
     inner = inner_estimator(estimator)
     if inner is not None and not hasattr(estimator, "drift_"):
         yield from ((name, text) for name, text in fit_notes(inner) if name == "public rows")
@@ -86,7 +86,7 @@ def fit_notes(estimator: Any) -> Iterator[tuple[str, str]]:
 
 
 def fit_html(estimator: Any) -> str:
-    """Return the HTML below the diagram of a fitted estimator, or "" before `fit`."""
+    """Return the HTML displayed below the diagram of a fitted estimator, or "" before `fit`."""
     receipt = getattr(estimator, "privacy_", None)
     if receipt is None and not hasattr(estimator, "transformer_"):
         return ""
@@ -99,7 +99,7 @@ def fit_html(estimator: Any) -> str:
 
 
 class HTMLReprMixin:
-    """Mixin that adds the learned rule and the privacy receipt to an estimator's HTML."""
+    """Mixin that adds the learned rule and the privacy receipt to the HTML of an estimator."""
 
     @property
     def _repr_html_(self) -> Any:
@@ -107,7 +107,7 @@ class HTMLReprMixin:
         return lambda: diagram() + fit_html(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        """Return scikit-learn's representations, with the fit added to the HTML."""
+        """Return scikit-learn's representations, and add information about the fit to the HTML."""
         bundle = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         if "text/html" in bundle:
             bundle["text/html"] += fit_html(self)
@@ -115,15 +115,16 @@ class HTMLReprMixin:
 
 
 MAX_SETTING_LENGTH = 80
-"""Maximum number of characters in a parameter value. For longer values, only the type is shown."""
+"""Maximum number of characters in a parameter value. If a value is longer, only its type is
+shown."""
 
 HIDDEN_PARAMETERS = frozenset({"random_state", "budget"})
-"""Parameters that are never shown, since a known seed voids the guarantee and a budget contains a
-path."""
+"""Parameters that are never shown, because a known seed would void the guarantee and a budget
+contains a path."""
 
 
 def public_settings(estimator: Any) -> Iterator[tuple[str, str]]:
-    """Yield (parameter, text) pairs of an estimator for publication in a model card.
+    """Yield an estimator's (parameter, text) pairs for publication in a model card.
 
     Seeds, paths and data are omitted.
     """
@@ -133,7 +134,7 @@ def public_settings(estimator: Any) -> Iterator[tuple[str, str]]:
 
 
 def _setting_text(value: Any) -> str:
-    """Return the text of a parameter value for a model card.
+    """Return the text that represents a parameter value in a model card.
 
     For objects and long strings, only the name of the type is returned.
     """

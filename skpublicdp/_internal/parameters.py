@@ -1,4 +1,4 @@
-"""Shared parameter constraints of estimators, and their validation."""
+"""Parameter constraints shared by estimators, and functions that validate them."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from skpublicdp.accounting.filters import MAX_FIT_EPSILON
 from skpublicdp.privacy.budget import PrivacyBudget
 
 Seed = int | np.random.RandomState | np.random.Generator | None
-"""Accepted types of the parameter `random_state`."""
+"""Types accepted for the parameter `random_state`."""
 
 OptionalBudget = PrivacyBudget | None
-"""Accepted types of the parameter `budget`."""
+"""Types accepted for the parameter `budget`."""
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
 
@@ -29,26 +29,26 @@ DELTA = [Interval(Real, 0, 1, closed="left")]
 """Constraint of δ."""
 
 PROBABILITY = [Interval(Real, 0, 1, closed="neither")]
-"""Constraint on a probability strictly between 0 and 1."""
+"""Constraint for a probability strictly between 0 and 1."""
 
 N_JOBS = [
     Interval(Integral, 1, None, closed="left"),
     Interval(Integral, None, -1, closed="right"),
     None,
 ]
-"""Constraints on `n_jobs`, as in joblib."""
+"""Constraints for `n_jobs`, which has the same meaning as in joblib."""
 
 SPENDING_PARAMETERS: dict[str, Any] = {
     "epsilon": EPSILON,
     "random_state": ["random_state", np.random.Generator],
     "budget": [PrivacyBudget, None],
 }
-"""Parameter constraints of every estimator that spends privacy budget."""
+"""Parameter constraints shared by all estimators that spend privacy budget."""
 
 GROUP_PARAMETERS: dict[str, Any] = {
     "max_rows_per_group": [Interval(Integral, 1, 1 << 20, closed="both"), None]
 }
-"""Parameter constraints of estimators that protect persons with several rows."""
+"""Parameter constraints of estimators that can protect persons with several rows."""
 
 
 def read_outcome_bounds(bounds: Any) -> tuple[float, float]:
@@ -66,10 +66,10 @@ def check_parameters(estimator: Any) -> None:
 
 
 def check_values(constraints: dict[str, Any], values: dict[str, Any], *, caller: str) -> None:
-    """Validate values against scikit-learn's constraints, naming `caller` in messages.
+    """Validate values against scikit-learn's constraints, and name `caller` in error messages.
 
-    Fractions are checked as floats, since scikit-learn calls numpy.isnan, which does not accept
-    fractions.
+    Fractions are converted to floats for this check, since scikit-learn calls numpy.isnan, which
+    does not accept fractions.
     """
     values = {
         name: float(value)
@@ -81,9 +81,9 @@ def check_values(constraints: dict[str, Any], values: dict[str, Any], *, caller:
 
 
 def all_or_nothing(fit: _Fit) -> _Fit:
-    """Decorate a method `fit` to restore all attributes of the estimator if an error is raised.
+    """Decorate a `fit` method so that an error restores all attributes of the estimator.
 
-    The decorator also limits BLAS to one thread during the fit.
+    The decorator also limits BLAS to a single thread during the fit.
     """
 
     @wraps(fit)

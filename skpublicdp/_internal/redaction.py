@@ -17,28 +17,32 @@ class RefusedError(ValueError):
 
 
 class NotNumbersError(RefusedError, TypeError):
-    """A value is not a number. This is also a TypeError, which Python raises for some values."""
+    """A value is not a number.
+
+    The exception is also a TypeError, because Python raises this type for some values.
+    """
 
 
 def _without_warnings() -> Any:
     """Return a context manager that suppresses all warnings.
 
-    Warnings are recorded rather than filtered, since code in the context can change filters.
+    Warnings are recorded rather than filtered, since code inside the context can change the
+    filters.
     """
     return warnings.catch_warnings(record=True, action="ignore")
 
 
 _SHARED_FILTERS = RefCountedContext(_without_warnings)
 _FILTERS_ARE_PER_THREAD = getattr(sys.flags, "context_aware_warnings", False)
-"""Whether each thread has its own warning filters, as in free-threaded Python."""
+"""Whether each thread has its own warning filters, as it does in free-threaded Python."""
 
 
 def call_silently(
     call: Callable[..., Any], *args: Any, **kwargs: Any
 ) -> tuple[Any, Exception | None]:
-    """Call a function without warnings, and return (result, None) or (None, error).
+    """Call a function without showing warnings, and return (result, None) or (None, error).
 
-    The result does not depend on the user's warning filters and numpy error state.
+    The result does not depend on the user's warning filters or on numpy's error state.
     """
     with (
         _without_warnings() if _FILTERS_ARE_PER_THREAD else _SHARED_FILTERS,
@@ -53,7 +57,7 @@ def call_silently(
 def call_or_raise(call: Callable[..., Any], *args: Any, error: Exception, **kwargs: Any) -> Any:
     """Return the result of a call that reads private rows.
 
-    If the call fails, `error` is raised instead of its exception, which may quote a value.
+    If the call fails, `error` is raised instead of the original exception, which may quote a value.
     """
     result, failure = call_silently(call, *args, **kwargs)
     if failure is None:
@@ -69,4 +73,4 @@ NO_CHECKS: dict[str, Any] = {
     "ensure_min_samples": 0,
     "ensure_min_features": 0,
 }
-"""Arguments for `check_array` that convert the input without any validation."""
+"""Arguments with which `check_array` converts its input without any validation."""

@@ -1,4 +1,4 @@
-"""Context managers shared by threads, such as the limit of one BLAS thread during a fit."""
+"""Context managers shared by threads, such as the one that limits BLAS to one thread in a fit."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from threadpoolctl import ThreadpoolController
 
 
 class RefCountedContext:
-    """Context manager for a process-wide setting that several threads can use simultaneously.
+    """Context manager that lets several threads use a process-wide setting simultaneously.
 
     The first thread enters an inner context, and the last thread exits this context. If an earlier
-    thread exited it, the old setting would be restored while other threads still need the new
-    setting.
+    thread exited the inner context, the old setting would be restored while other threads still
+    need the new one.
 
     Parameters
     ----------
@@ -44,10 +44,10 @@ class RefCountedContext:
 
 @cache
 def _controller() -> Any:
-    """Return the controller of BLAS thread pools, which is cached since its creation is slow."""
+    """Return the controller of BLAS thread pools, cached because creating one is slow."""
     return ThreadpoolController()
 
 
 one_blas_thread = RefCountedContext(lambda: _controller().limit(limits=1, user_api="blas"))
-"""Limit of one BLAS thread, since the matrices of a fit are too small to benefit from more
-threads."""
+"""Context that limits BLAS to one thread, since the matrices of a fit are too small to benefit from
+more threads."""

@@ -461,8 +461,8 @@ class AdditiveFit:
         """Compute the posterior from the initial histogram, which is measured at the null model.
 
         1. Estimate each target's rate (its fraction of the rows) from its gradient sums.
-        2. Convert the sums to gradients of a constant model with this rate. This changes each sum
-           by a multiple of its bin count, for which a shrunk estimate is used.
+        2. Convert the sums to gradients of a constant model with this rate. The conversion changes
+           each sum by a multiple of its bin count, for which a shrunk estimate is used.
         3. Choose the prior variances by empirical Bayes, and condition on the converted sums.
 
         Parameters

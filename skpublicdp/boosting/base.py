@@ -234,7 +234,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows.
+            Rows to explain.
 
         Returns
         -------

@@ -219,8 +219,8 @@ def _split_patterns(
 ) -> tuple[list[Floats], list[NDArray[np.intp]]]:
     """Group the bins of each column into patterns of bins that satisfy the same splits.
 
-    A constant column is prepended, with a single split that all rows satisfy. This split represents
-    the absence of a condition.
+    A constant column is prepended, with a single split that all rows satisfy. The constant column's
+    split represents the absence of a condition.
 
     Returns
     -------
@@ -261,9 +261,10 @@ def _joint_sums(
     values : ndarray of float64, shape (n,)
         Values to add up.
     order : int
-        Maximum number of columns. columns, flat_index Arguments of recursive calls: the columns
-        chosen so far, and the index of each row in the flattened table of the codes of these
-        columns, shape (n,).
+        Maximum number of columns.
+    columns, flat_index
+        Arguments of recursive calls: the columns chosen so far, and the index of each row in the
+        flattened table of the codes of these columns, shape (n,).
 
     Yields
     ------
@@ -304,7 +305,7 @@ def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
     """Return candidate splits for trees, one for each distinct partition of the public rows.
 
     Numeric columns are split at their cuts, and categorical columns are split into one category and
-    the rest. Both kinds of columns can also be split by whether the value is missing.
+    the rest. Numeric and categorical columns can also be split by whether the value is missing.
 
     Parameters
     ----------

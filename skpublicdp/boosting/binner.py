@@ -28,8 +28,8 @@ BinCodes = NDArray[np.integer[Any]]
 """Bin codes of rows, stored in the smallest sufficient numpy integer type."""
 
 MAX_CATEGORIES = 64
-"""Maximum number of categories of a column that have bins of their own. These are the categories
-with the most public rows."""
+"""Maximum number of categories of a column that have bins of their own. The categories with the
+most public rows are chosen."""
 
 MAX_FINE_BINS = 32
 """Maximum number of quantile bins of a numeric column in Newton boosting."""

@@ -111,7 +111,7 @@ class TreeTrial:
     Attributes
     ----------
     first, second : Fraction
-        Share of the budget for the first tree. An equal share is spent on a second tree or another
+        Share of the budget for the first tree, and share for either a second tree or another
         histogram.
     min_signal : float
         A tree is tried if a draw with the entire budget has at least this `signal_to_noise`.

@@ -148,8 +148,8 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
 
     See Also
     --------
-    SemiPrivateBoostingRegressor : Boosting for numeric outcomes. SemiPrivateClassifier : A single,
-    exactly drawn rule, which is easier to interpret.
+    SemiPrivateBoostingRegressor : Boosting for numeric outcomes.
+    SemiPrivateClassifier : A single, exactly drawn rule, which is easier to interpret.
 
     Notes
     -----
@@ -293,7 +293,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows.
+            Rows to predict.
 
         Returns
         -------
@@ -309,7 +309,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows.
+            Rows to predict.
 
         Returns
         -------
@@ -327,7 +327,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows.
+            Rows to predict.
 
         Returns
         -------

@@ -37,8 +37,8 @@ without a shift. Since the statistic varies more if there are few bins, the thre
 at least three standard deviations above 1. In samples of adult and ACS with 1 to 10 columns and no
 shift, the statistic exceeds the threshold in 1.5% of cases, and in 3% of cases with a single
 column. A quantile of the chi-squared distribution with the same rate of false alarms detects fewer
-shifts: if the odds of one standardised column z are shifted by exp(z / 2), the quantile detects 29%
-of the shifts instead of 33%.
+shifts: of shifts with odds exp(z / 2) for one standardised column z, the quantile detects 29%
+instead of 33%.
 """
 
 TILT_VARIANCES = np.geomspace(0.003, 30, 25)
@@ -126,6 +126,9 @@ def noisy_shift(
     training: TrainingData, ledger: Ledger, budget: StageBudget, max_share: Fraction
 ) -> tuple[ShiftEstimate | None, Fraction]:
     """Test for covariate shift, and reweight the public rows if the shift is significant.
+
+    If the test is significant, the weights are estimated a second time. The second estimate uses
+    bins at quantiles of the reweighted public rows.
 
     Parameters
     ----------

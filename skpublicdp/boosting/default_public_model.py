@@ -1,4 +1,4 @@
-"""Default public model, which fits gradient boosting and a linear model to public rows."""
+"""Default public model: gradient boosting and a linear model, fitted to labelled public rows."""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ class Shape:
     scores : ndarray of float64, shape (n_targets, n_bins)
         Contribution of each bin, relative to the contribution for an average public row.
     deviations : ndarray of float64, shape (n_targets, n_bins)
-        Posterior standard deviation of each score. It accounts for the noise and for the sampling
-        errors of private and public rows. Zero for voting trees.
+        Posterior standard deviation of each score. The standard deviation accounts for the noise
+        and for the sampling errors of private and public rows. Zero for voting trees.
     """
 
     name: str

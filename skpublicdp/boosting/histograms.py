@@ -30,8 +30,8 @@ def count_sensitivity(n_counts: int) -> Sensitivity:
 def noisy_class_balance(training: TrainingData, ledger: Ledger, budget: StageBudget) -> float:
     """Spend a budget on noisy counts of the labels, and return the class balance.
 
-    The class balance is 4 p (1 - p) for two labels and min(1, 2 (1 - Σ p²)) for more labels. It
-    equals 1 if all labels have the same frequency p.
+    The class balance is 4 p (1 - p) for two labels and min(1, 2 (1 - Σ p²)) for more labels. The
+    class balance equals 1 if all labels have the same frequency p.
     """
     rows, n_targets = training.rows, training.n_targets
 

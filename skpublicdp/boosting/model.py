@@ -134,8 +134,8 @@ def scaled_gradients(
     """Return the scaled gradients v(x) (1[y] - probability), shape (n_targets, n).
 
     Gradients are integers in units of 1 / (2 MAX_GRADIENT). The norm of a row's gradient over the
-    targets is at most `MAX_GRADIENT`. This norm is the 1-norm if `pure` is true, and otherwise the
-    Euclidean norm.
+    targets is at most `MAX_GRADIENT`. The norm used is the 1-norm if `pure` is true, and otherwise
+    the Euclidean norm.
 
     Parameters
     ----------

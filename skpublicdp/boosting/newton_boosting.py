@@ -226,7 +226,7 @@ class NewtonBooster:
     def _allocate(self, budget: StageBudget, n_passes: int) -> list[Fraction]:
         """Divide the budget of a pass among the terms by Neyman allocation.
 
-        The allocation minimises the total loss expected of all terms after the remaining passes.
+        The allocation minimises the total expected loss of all terms after the remaining passes.
 
         Parameters
         ----------

@@ -115,7 +115,10 @@ def _fit_voting_trees(
     learning_rate: float | None,
     later_share: Fraction,
 ) -> tuple[LogisticFit, StageBudget]:
-    """Fit voting trees, each of which changes the log-odds by a constant."""
+    """Fit voting trees, each of which changes the log-odds by a constant.
+
+    The arguments are those of `fit_trees`.
+    """
     data = training.binned
     if n_trees is None:
         budget = StageBudget(ledger.epsilon, pure=True)
@@ -293,8 +296,8 @@ class PrivateTreeBooster:
         event : Draw
             Privacy event of the draw.
         rate : float
-            Half of the absolute score of a leaf, in logits. This corresponds to a vote weight in
-            AdaBoost.
+            Half of the absolute score of a leaf, in logits. This score corresponds to a vote weight
+            in AdaBoost.
         """
         tree = self._draw_tree(event)
         signs = 2 * tree.leaves[None].astype(np.int64) - 1  # -1 or 1, shape (1, n_leaves)

@@ -201,7 +201,7 @@ def make_folds(codes: Floats) -> NDArray[np.intp]:
 
 
 def _slope(margins: Floats, public_labels: PublicLabels, target: TargetScale) -> float:
-    """Return the posterior mode of the margins' factor, given public labels."""
+    """Return the posterior mode of the factor by which margins are multiplied."""
     of_labelled, outcomes = margins[:, public_labels.rows], public_labels.outcomes
 
     def loss(slope: float) -> float:

@@ -29,8 +29,8 @@ MIN_PROBABILITY_SEVERAL = 0.01
 
 
 ROWWISE_SAMPLE, N_SINGLE_ROWS = 64, 4
-"""Number of public rows whose predictions are checked for independence of other rows, and number of
-these rows that are predicted individually. Both limits keep the run time short."""
+"""Number of public rows that are used to check whether predictions depend on other rows, and number
+of these rows that are predicted individually. Both limits keep the run time short."""
 
 EXTREME_NUMBER = 1e30
 """Value of every column in an extreme row, whose presence must not change the predictions for other

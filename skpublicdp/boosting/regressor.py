@@ -153,7 +153,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
 
     See Also
     --------
-    SemiPrivateBoostingClassifier : Boosting of labels.
+    SemiPrivateBoostingClassifier : Boosting for labels.
 
     Notes
     -----
@@ -295,7 +295,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows.
+            Rows to predict.
 
         Returns
         -------
@@ -324,7 +324,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Parameters
         ----------
         X : DataFrame or array-like, shape (n, n_features)
-            Rows.
+            Rows to predict.
         level : float, default=0.9
             Nominal coverage, that is, the fraction of rows whose outcomes should lie inside their
             intervals.

@@ -23,7 +23,8 @@ RESIDUAL_SHARE = Fraction(1, 25)
 """Share of the budget for the residual histogram."""
 
 EDGE_DISTANCES = 2.0 ** (np.arange(-32, 1) / 4)
-"""Distances of the bin edges from 0. They range from 2^-8 to 1, with four edges per doubling."""
+"""Distances of the bin edges from 0. The distances range from 2^-8 to 1, with four edges per
+doubling."""
 
 RESIDUAL_EDGES = np.concatenate([-EDGE_DISTANCES[::-1], [0.0], EDGE_DISTANCES])
 """Edges of the residual bins, from -1 to 1. The distances of the edges from 0 form a geometric

@@ -1,4 +1,4 @@
-"""Binned rows of several sites, each of which stores its codes and margins and returns sums."""
+"""Binned rows of several sites, where each site stores its own codes and returns only sums."""
 
 from __future__ import annotations
 
@@ -82,5 +82,5 @@ class SiteBinnedRows(SiteObject, FineBinnedRows):
 
 
 def _call(f: Callable[[Codes], Any], indices: Codes) -> Any:
-    """Return ``f(indices)``. This is the task function that reads a sample of the rows."""
+    """Return ``f(indices)``. It is used as the task function that reads a sample of the rows."""
     return f(indices)

@@ -19,8 +19,8 @@ ROUGHNESS = 0.1
 component."""
 
 PRIOR_VARIANCES = np.exp(np.linspace(-9, 2, 23))
-"""Grid of prior variances. They are equally likely a priori, and results are averaged over them
-with weights given by the marginal likelihood."""
+"""Grid of prior variances. All variances in the grid are equally likely a priori, and results are
+averaged over the grid with weights given by the marginal likelihood."""
 
 MAX_SCORE = 6.0
 """Upper bound on the absolute score, in logits. Without this bound, the score of a bin in which all

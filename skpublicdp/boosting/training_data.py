@@ -286,7 +286,8 @@ def _public_model_parameter(estimator: Any, directions: Directions | None) -> An
 def _in_container_of(X_public: Any, schema: Schema) -> Schema:
     """Return the schema with the data frame library of `X_public`, if it is a data frame.
 
-    This way, a public model receives the same kind of table whether `X` is in memory or streamed.
+    As a result, a public model receives the same kind of table whether `X` is in memory or
+    streamed.
     """
     if X_public is None or not is_frame(X_public):
         return schema

@@ -39,7 +39,8 @@ class PiecewiseLinear:
     def deviation_from_steps(self, bins: BinCodes, values: Floats) -> Floats:
         """Return the interpolated score of each value minus the score of its bin.
 
-        This difference estimates the discretisation error. The difference is 0 for missing values.
+        The difference between both scores estimates the discretisation error. The difference is 0
+        for missing values.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Data input: containers and sources, public and private roles, column schemas, and labels."""
+"""Data input: containers and sources, private and public roles, column schemas, and labels."""
 
 from skpublicdp.data.public_rows import describe_columns
 from skpublicdp.data.sites import Site, open_sites

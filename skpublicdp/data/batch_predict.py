@@ -1,4 +1,4 @@
-"""Predictions for rows in memory or streamed rows, with a warning about unknown categories."""
+"""Predictions for in-memory or streamed rows, with a warning about unknown categories."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Rule = Callable[[Table], NDArray[Any]]
 
 
 def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> NDArray[Any]:
-    """Return the predictions of a rule in the order of the rows.
+    """Apply a rule to rows, and return the predictions in the order of the rows.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted estimator, which stores the names and the number of columns.
+        Fitted estimator, which stores the number and the names of the columns.
     X : array-like, DataFrame or streamed rows, shape (n, n_features)
         Rows. Streamed rows are read in chunks.
     rule : callable
         Function that maps a `Table`, with the columns in the order of `fit`, to predictions. The
         function must be picklable, since Dask calls it on the workers.
     numeric : bool
-        Whether text and categories are rejected.
+        Whether text and categorical columns are rejected.
 
     Returns
     -------
@@ -44,12 +44,13 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
     Raises
     ------
     ValueError
-        If a column has another kind than at fit, or if streamed rows have no fixed order.
+        If the kind of a column differs from its kind at fit, or if streamed rows have no fixed
+        order.
 
     Warns
     -----
     UnknownCategoriesWarning
-        If a categorical column has more unknown than known values.
+        If a categorical column contains more unknown than known values.
     """
     if not is_streamed(X):
         return apply_rule(estimator, X, rule, numeric)
@@ -62,7 +63,8 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
     """Apply a function of a table to rows in memory, and warn about unknown categories.
 
-    The parameters are as in `predict_batches`, except that the rule can return a value of any type.
+    The parameters are those of `predict_batches`, except that the rule can return a value of any
+    type.
     """
     table = read_table(estimator, X, reset=False, numeric=numeric)
     columns = _schema_columns(estimator)
@@ -75,19 +77,20 @@ def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool
 class StreamedScoreMixin:
     """Mixin for classifiers and regressors whose `score` accepts streamed rows.
 
-    A subclass defines `_rule()`, which returns the function used by `predict_batches` without a
-    reference to the estimator. The subclass sets `_numeric` if text and categories are rejected.
+    A subclass defines `_rule()`, which returns the function for `predict_batches`. This function
+    must not refer to the estimator. The subclass sets `_numeric` if text and categorical columns
+    are rejected.
     """
 
     _numeric = False
 
     def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the accuracy of labels or the R² of outcomes, without privacy protection.
+        """Return the accuracy for labels or R² for outcomes, without privacy protection.
 
         Parameters
         ----------
         X : array-like, DataFrame or streamed rows, shape (n, n_features)
-            Rows.
+            Rows to predict.
         y : array-like, shape (n,), or a column of the same streamed rows
             Labels or outcomes.
         sample_weight : array-like, shape (n,), optional
@@ -96,7 +99,8 @@ class StreamedScoreMixin:
         Returns
         -------
         float
-            The score. Score without noise. Do not publish the score of private rows.
+            The score, to which no noise is added. The score of private rows must not be
+            published.
         """
         if is_streamed(X):
             chunks = _predict_streamed(self, as_rows(X, y), self._rule(), self._numeric)
@@ -114,7 +118,7 @@ class StreamedScoreMixin:
 
 
 def _schema_columns(estimator: Any) -> Sequence[Column]:
-    """Return the schema columns of a fitted estimator, or none if it only accepts numbers."""
+    """Return a fitted estimator's schema columns, or none if it accepts only numbers."""
     columns: Sequence[Column] = getattr(estimator, "_columns_at_fit", ())
     return columns
 
@@ -125,9 +129,9 @@ class _CategoryCountingTable(Table):
     Attributes
     ----------
     counts : ndarray of int64, shape (2, n_columns)
-        Number of values with a known category (row 0) and with an unknown category (row 1) in each
-        column. Missing values are not counted. The counts are zero for numeric columns and for
-        columns without any category at fit.
+        Number of values in each column whose category is known (row 0) or unknown (row 1). Missing
+        values are not counted. The counts are zero for numeric columns and for columns that had no
+        categories at fit.
     """
 
     def __init__(self, native: Any, columns: Sequence[Column]) -> None:
@@ -138,10 +142,10 @@ class _CategoryCountingTable(Table):
     def map_distinct(
         self, position: int, encode: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> NDArray[Any]:
-        """Return the codes of a column like `Table`, and add the column's categories to `counts`.
+        """Return the codes of a column as in `Table`, and add the column's categories to `counts`.
 
-        The code and the status (known, unknown or missing) of a value are packed into one integer,
-        so that each distinct value needs only one lookup.
+        The code of a value and its status (known, unknown or missing) are packed into one integer,
+        so that a single lookup per distinct value suffices.
         """
         column = self._columns[position] if self._columns else None
         if column is None or not column.categorical or not len(column.values):
@@ -165,10 +169,10 @@ class _CategoryCountingTable(Table):
 
 
 def _warn_unknown_categories(columns: Sequence[Column], counts: Integers) -> None:
-    """Issue one warning about all columns with more unknown than known values.
+    """Issue a single warning about all columns with more unknown than known values.
 
     The warning uses the `warnings` module, so that `call_silently` suppresses it for private rows.
-    The parameters are the attributes of a `_CategoryCountingTable`.
+    The parameters are attributes of a `_CategoryCountingTable`.
     """
     n_known, n_unknown = counts
     is_mostly_unknown = n_unknown > n_known
@@ -192,7 +196,7 @@ def _predict_streamed(
 ) -> Iterator[tuple[NDArray[Any], Any]]:
     """Yield (predictions, labels or None) for each chunk of streamed rows, in order.
 
-    A warning about unknown categories is issued after the last chunk. The parameters are as in
+    A warning about unknown categories is issued after the last chunk. The parameters are those of
     `predict_batches`.
     """
     table = check_columns(estimator, Table(rows.empty()), reset=False, numeric=numeric)
@@ -201,7 +205,7 @@ def _predict_streamed(
     schema_columns = _schema_columns(estimator)
 
     def predict_chunk(chunk: Chunk) -> tuple[NDArray[Any], Any, Integers]:
-        """Return predictions, labels, and counts of known and unknown categories."""
+        """Return the predictions, the labels, and the counts of known and unknown categories."""
         counting_table = _CategoryCountingTable(chunk.X, schema_columns)
         predictions = rule(counting_table)
         labels = None if chunk.y is None else np.asarray(chunk.y)

@@ -1,4 +1,4 @@
-"""Bins of numeric columns, whose edges are determined by public rows alone."""
+"""Bins of numeric columns, with edges that depend on public rows alone."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Fl
     values : ndarray of float64
         Public values.
     n_bins : int
-        Maximum number of bins. If there are at most `n_bins` distinct values, each value has its
+        Maximum number of bins. If there are at most `n_bins` distinct values, each of them has its
         own bin.
     weights : ndarray of float64, optional
         Weights of the values, all 1 by default.
@@ -36,23 +36,23 @@ def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Fl
     # last distinct value of each bin except the last bin, at the quantiles i / n_bins
     mass_up_to_cut = np.arange(1, n_bins) * (masses.sum() / n_bins)
     last_in_bin = np.searchsorted(np.cumsum(masses), mass_up_to_cut, side="left")
-    # a heavy value can be the last value of several bins, which are then merged
+    # a value with a large weight can be the last value of several bins, which are then merged
     cuts: Floats = midpoints[np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))]
     return cuts
 
 
 MAX_FINE_EDGES = 65_000
-"""Maximum number of edges of a fine grid, for which codes fit in 16 bits with some reserve."""
+"""Maximum number of edges in a fine grid, small enough for codes to fit in 16 bits."""
 
 N_FINE_EDGES = 8192
-"""Approximate number of edges of a fine grid if there are fewer distinct public values."""
+"""Approximate number of edges in a fine grid if there are fewer distinct public values."""
 
 MAX_EDGES_PER_GAP = 64
 """Maximum number of edges added to a fine grid between two neighbouring public values."""
 
 
 def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
-    """Return the edges of a fine grid, from which the cut points of bins are later chosen.
+    """Return the edges of a fine grid, among which the cut points of bins are later chosen.
 
     The grid is determined by public values alone. The grid contains all possible results of
     `cut_points`, or quantiles of these cut points if there are more than `MAX_FINE_EDGES`. Evenly
@@ -67,7 +67,7 @@ def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
         Whether the values are whole numbers, in which case added edges lie halfway between whole
         numbers.
     max_exact : int
-        Maximum number of distinct values for which no edges are added.
+        Maximum number of distinct values up to which no edges are added.
 
     Returns
     -------
@@ -104,12 +104,12 @@ def snap_to_edges(edges: Floats, points: Floats) -> Floats:
 
 
 def count_below(edges: Floats, values: Floats) -> Codes:
-    """Return the number of sorted edges below each value, which is 0 for NaN."""
+    """Return the number of sorted edges below each value. For NaN, this number is 0."""
     return SortedEdges(edges).count_below(values).astype(np.intp)
 
 
 MAX_BIN_END = 1e300
-"""Magnitude that replaces infinite bounds, which avoids overflow in the midpoints of bins."""
+"""Magnitude that replaces infinite bounds, so that the midpoints of bins do not overflow."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +119,8 @@ class Bins:
     Attributes
     ----------
     cuts : tuple of ndarray or None
-        Cut points of each numeric column, or None for a categorical column, whose codes are its
-        bins.
+        Cut points of each numeric column, or None for a categorical column, in which each code is a
+        bin.
     sizes : tuple of int
         Number of bins of each column. In a nullable numeric column, the last bin is for missing
         values.
@@ -145,12 +145,12 @@ class Bins:
         return codes
 
     def has_missing(self, position: int) -> bool:
-        """Indicate whether a column has a bin for missing numbers, which is the last bin."""
+        """Indicate whether a column's last bin is for missing numbers."""
         cuts = self.cuts[position]
         return cuts is not None and self.sizes[position] > len(cuts) + 1
 
     def representatives(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
-        """Decode bins to encoded rows, using a representative value of each bin.
+        """Decode bins to encoded rows, using a representative value for each bin.
 
         A numeric bin is represented by the median of its public values, or by its midpoint if it
         has no public values. Missing numbers are represented by NaN.
@@ -190,8 +190,8 @@ class Bins:
     def sample_public_values(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
         """Decode bins to encoded rows, using a random public value from each bin.
 
-        Columns are drawn independently of each other. A bin without public values is replaced by
-        its midpoint. The parameters are as in `representatives`.
+        Values in different columns are drawn independently. A bin without public values is replaced
+        by its midpoint. The parameters are those of `representatives`.
         """
         rows = self.representatives(codes, X_public, schema)
         generator = np.random.default_rng(0)  # fixed: rows depend on codes and public rows only
@@ -212,7 +212,7 @@ class Bins:
 
 
 def bins_from_cuts(schema: Schema, cuts: Mapping[int, Floats]) -> Bins:
-    """Return the bins of all columns: intervals between cuts for numbers, and categories.
+    """Return the bins of all columns, which are intervals between cuts or categories.
 
     A nullable numeric column has an additional bin for missing numbers.
 

@@ -1,4 +1,4 @@
-"""Count the sorted edges below values by bucket lookup, a faster `numpy.searchsorted`."""
+"""Count the sorted edges below values by bucket lookup, which is faster than `searchsorted`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skpublicdp.typing import Codes, Floats, Mask
 UnsignedCounts = NDArray[np.unsignedinteger[Any]]
 
 LOOKUP_BLOCK = 1 << 15
-"""Number of values per lookup batch, for which temporary arrays fit in the CPU cache."""
+"""Number of values per lookup batch, small enough for temporary arrays to fit in the CPU cache."""
 
 ENTRIES_PER_VALUE = 8
 """Maximum number of lookup table entries per searched value. With fewer values,
@@ -22,34 +22,36 @@ ENTRIES_PER_VALUE = 8
 """
 
 BUCKETS_PER_EDGE = 4
-"""Approximate number of buckets per edge, for which most buckets contain at most one edge."""
+"""Approximate number of buckets per edge. With this number, most buckets contain at most one
+edge."""
 
 MIN_BUCKETS, MAX_BUCKETS = 1 << 10, 1 << 16
 """Minimum and maximum number of buckets."""
 
 OUTSIDE_SHARE = 1 / 500
-"""Fraction of the edges on either side that are outside the range divided into buckets. Otherwise a
-single distant edge would widen all buckets.
+"""Fraction of the edges on either side that lie outside the range divided into buckets. Without
+this margin, a single distant edge would widen all buckets.
 """
 
 MAX_CROWDED_SHARE = 1 / 50
-"""Maximum fraction of edges in crowded buckets, whose values are searched by `searchsorted`."""
+"""Maximum fraction of edges in crowded buckets. Values in such buckets are located by
+`searchsorted`."""
 
 take_unchecked = partial(np.take, mode="clip")
-"""`numpy.take` for valid indices, since clipping takes half as long as checking."""
+"""`numpy.take` for indices known to be valid, since clipping takes half as long as checking."""
 
 
 class SortedEdges:
-    """Sorted edges that count the edges below given values, using lookup tables built on demand.
+    """Sorted edges, with methods that count the edges below values using on-demand lookup tables.
 
     Counting is 1.6 to 7 times faster than with `numpy.searchsorted`.
 
     Parameters
     ----------
     edges : ndarray of float64
-        Sorted edges, which can be infinite but not NaN.
+        Sorted edges, which may be infinite but not NaN.
     missing : int
-        Count returned for NaN.
+        Count to return for NaN.
     """
 
     def __init__(self, edges: Floats, missing: int = 0) -> None:
@@ -62,7 +64,7 @@ class SortedEdges:
         return SortedEdges, (self._edges, self._missing)
 
     def count_below(self, values: NDArray[Any]) -> UnsignedCounts:
-        """Return the number of edges below each value, the same as left-sided `searchsorted`.
+        """Return the number of edges below each value, as does left-sided `searchsorted`.
 
         Parameters
         ----------
@@ -84,23 +86,24 @@ class SortedEdges:
             return counts
 
     def _count_narrow_integers(self, values: NDArray[Any]) -> UnsignedCounts:
-        """Return the number of edges below 8-bit or 16-bit integers, using a lookup table."""
+        """Return the number of edges below each 8-bit or 16-bit integer, using a lookup table."""
         table = self._tables.get(values.dtype)
         if table is None:
             n_entries = 1 << 8 * values.dtype.itemsize  # one count for each integer of the type
             if ENTRIES_PER_VALUE * len(values) < n_entries:
                 return np.searchsorted(self._edges, values).astype(self._dtype)
             limits = np.iinfo(values.dtype)
-            # ordered by index, where negative indices count from the end of the table
+            # the table is ordered by index, where negative indices count from its end
             integers = np.r_[0 : limits.max + 1, limits.min : 0]
             table = np.searchsorted(self._edges, integers).astype(self._dtype)
             self._tables[values.dtype] = table
         return np.take(table, values)
 
     def _count_floats(self, values: NDArray[Any]) -> UnsignedCounts:
-        """Return the number of edges below numbers.
+        """Return the number of edges below each number.
 
-        Values of type float32 are searched as float32. All other numbers are searched as float64.
+        Values of type float32 are searched without conversion, and all other numbers are searched
+        as float64.
         """
         if values.dtype != np.float32:
             values = values.astype(np.float64, copy=False)
@@ -120,27 +123,27 @@ class SortedEdges:
 
 @dataclass(frozen=True, eq=False)
 class Buckets:
-    """Buckets of equal width, used to find the number of edges below a value quickly.
+    """Buckets of equal width, used to count the edges below a value quickly.
 
-    The bucket is a non-decreasing function of the value, also in floating-point arithmetic.
-    Therefore all edges in lower buckets are below the value, and no edges in higher buckets are.
-    The value is only compared with the edges in its own bucket, by binary search.
+    The bucket is a non-decreasing function of the value, even in floating-point arithmetic.
+    Therefore, all edges in lower buckets are below the value, and no edges in higher buckets are. A
+    binary search compares the value only with the edges in its own bucket.
 
     Attributes
     ----------
     edges : ndarray of float32 or float64
-        Sorted edges, padded with 2**n_steps NaN values, which no value exceeds.
+        Sorted edges, padded with 2**n_steps NaN entries, which no value exceeds.
     low : float32 or float64
         Lower end of the first inner bucket.
     scale : float32 or float64
-        Inverse of the bucket width.
+        Reciprocal of the bucket width.
     n_edges_before : ndarray of unsigned integers, shape (n_buckets + 2,)
         Number of edges in lower buckets. The two outermost buckets are unbounded.
     is_crowded : ndarray of bool, shape (n_buckets + 2,)
         Mask of the buckets with 2**n_steps or more edges, which are too many for the binary search.
-        Values in these buckets are searched among all edges.
+        For values in these buckets, all edges are searched.
     n_steps : int
-        Number of steps of the binary search within a bucket, which distinguishes 2**n_steps
+        Number of steps of the binary search within a bucket, which can distinguish 2**n_steps
         positions.
     """
 
@@ -155,7 +158,7 @@ class Buckets:
     def build(
         cls, edges: Floats, dtype: np.dtype[Any], count_dtype: np.dtype[Any]
     ) -> Buckets | None:
-        """Return the buckets for values of a given type.
+        """Return the buckets for values of a given data type.
 
         The result is None if there are too few finite edges, or if their range is so narrow or so
         wide that the scale is not a finite positive number.
@@ -218,7 +221,7 @@ def _bucket_index(
     scale: np.floating[Any],
     n_buckets: int,
 ) -> Codes:
-    """Return each value's bucket among `n_buckets` inner and two unbounded outer buckets.
+    """Return the bucket of each value among `n_buckets` inner and two unbounded outer buckets.
 
     Bucket 0 contains the values below `low`, and bucket `n_buckets` + 1 contains the values above
     the range.

@@ -1,4 +1,4 @@
-"""A column of a schema: numbers or dates within bounds, or categories."""
+"""Column of a schema, which contains numbers or dates within bounds, or categories."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_o
 from skpublicdp.typing import Floats
 
 OTHER, MISSING = "(other)", "(missing)"
-"""Names of the last two codes, for unknown categories and for missing values."""
+"""Names of the last two codes, which represent unknown categories and missing values."""
 
 MAX_EXACT_INTEGER = 2**53
-"""Largest magnitude up to which all integers are exact in double precision."""
+"""Largest magnitude up to which all integers are represented exactly in double precision."""
 
 DAY = 86_400 * 10**6
 """Number of microseconds in a day."""
@@ -27,23 +27,25 @@ MAX_LISTED_COLUMNS = 5
 """Maximum number of columns named in an error or a warning."""
 
 MIN_WHOLE_DAYS = 12
-"""Minimum number of distinct public dates that, if all are whole days, suppress times of day."""
+"""Minimum number of distinct public dates which, if all of them are whole days, suppress the time
+of day."""
 
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """Description of one column of a table, based only on public rows and declared types.
+    """Description of a single column, based only on public rows and declared types.
 
-    A column encodes the user's values as floats and decodes floats. An encoded number is the value
-    minus an offset, or the number of microseconds since 1970. The code of a category is its
-    position in `values`. The two additional codes at the end represent `OTHER` and `MISSING`.
+    The column encodes the user's values as floats, and decodes floats back to these values. An
+    encoded number is the value minus an offset, or the number of microseconds since 1970. The code
+    of a category is its position in `values`. Two additional codes at the end represent `OTHER` and
+    `MISSING`.
 
     Attributes
     ----------
     name : str
-        Name in messages.
+        Name used in messages.
     values : ndarray
-        Sorted distinct public values, which are encoded numbers or categories of any type.
+        Sorted distinct public values: encoded numbers, or categories of any type.
     categorical : bool
         Whether the column is categorical rather than numeric.
     low, high : float
@@ -55,9 +57,10 @@ class Column:
     is_datetime : bool
         Whether encoded numbers are microseconds since 1970.
     offset : int
-        Number subtracted from the values, which makes large whole numbers exact as floats.
+        Number subtracted from the values so that large whole numbers are exact as floats.
     declared_order : tuple
-        Categories in the order declared by the column type. Empty if no order is declared.
+        Categories in the order declared by the column type, or an empty tuple if no order is
+        declared.
     is_closed : bool
         Whether the type of a categorical column declares all possible categories.
     """
@@ -76,20 +79,20 @@ class Column:
 
     @property
     def n_categories(self) -> int:
-        """Number of codes, including one for `OTHER` and one for `MISSING`."""
+        """Number of codes, including those for `OTHER` and `MISSING`."""
         return len(self.values) + 2
 
     def encode(self, values: NDArray[Any], *, clamp: bool = True) -> Floats:
         """Return encoded numbers clipped to the bounds, or category codes, shape (n,).
 
-        Each value is encoded independently of other values.
+        Each value is encoded independently of all others.
 
         Parameters
         ----------
         values : ndarray, shape (n,)
             Values of the column.
         clamp : bool
-            Whether numbers outside the bounds are clipped.
+            Whether numbers outside the bounds are clipped to them.
         """
         if self.categorical:
             refusal = RefusedError(
@@ -104,11 +107,11 @@ class Column:
         return np.clip(numbers, self.low, self.high) if clamp else numbers
 
     def as_numeric(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the encoded values of the column, not clipped to the bounds.
+        """Return the encoded values of the column without clipping them to the bounds.
 
-        Numbers that equal their encoding keep their type, since a conversion to floats would take
-        time and memory. Floats keep their type only if missing values are allowed, because no check
-        is needed in this case.
+        Numbers that equal their encoding keep their data type, since converting them to floats
+        would take time and memory. Floats keep their data type only if missing values are allowed,
+        because no check is needed in that case.
         """
         kind = values.dtype.kind
         unchecked_kinds = "biuf" if self.nullable else "biu"
@@ -123,7 +126,7 @@ class Column:
         return values.view(np.uint8) if kind == "b" else values
 
     def _category_codes(self, values: NDArray[Any]) -> Floats:
-        """Return the category codes of values, encoding each distinct number only once."""
+        """Return the category codes of values. Each distinct number is encoded only once."""
         if values.dtype.kind not in "biuf":  # neither booleans nor numbers
             return self._object_codes(np.asarray(values, dtype=object))
         distinct, inverse = np.unique(np.ma.getdata(values), return_inverse=True)
@@ -134,8 +137,9 @@ class Column:
     def _object_codes(self, values: NDArray[Any]) -> Floats:
         """Return the category codes of an array of Python objects.
 
-        A value belongs to the category that equals it. Otherwise, numbers and text are compared as
-        text: "10" and "10.0" match the category 10, and the number 10 matches the category "10".
+        A value belongs to the category to which it is equal. If there is none, numbers and text are
+        compared as text: "10" and "10.0" match the category 10, and the number 10 matches the
+        category "10".
         """
         categories = self.values.tolist()
         codes = {value: code for code, value in enumerate(categories)}
@@ -150,7 +154,7 @@ class Column:
         }
 
         def code_of(value: Any) -> int:
-            """Return the code of one value of any type, even if it does not support comparison."""
+            """Return the code of a value of any type, even a type without comparisons."""
             try:
                 if is_missing(value):
                     return missing_code
@@ -180,7 +184,7 @@ class Column:
         return encoded
 
     def decode(self, numbers: Floats) -> NDArray[Any]:
-        """Return the user's values for encoded values, as the inverse of `encode`.
+        """Convert encoded values back to the user's values, as the inverse of `encode`.
 
         Codes are decoded to categories, `OTHER` or `MISSING`.
         """
@@ -200,16 +204,16 @@ class Column:
 
     @property
     def has_offset(self) -> bool:
-        """Whether encoded numbers have another offset or unit than the user's values."""
+        """Whether encoded numbers differ from the user's values in offset or unit."""
         return self.is_datetime or self.offset != 0
 
     def format(self, number: float) -> str:
         """Format an encoded number or date in the user's units.
 
-        The time of day is omitted at midnight, and also if the column appears to contain whole
-        days. A column is assumed to contain whole days if all public values are whole days, and
-        either there are at least `MIN_WHOLE_DAYS` of them or `number` is the midpoint of two
-        neighbouring values.
+        The time of day is omitted at midnight, or if the column appears to contain only whole days.
+        A column appears to contain only whole days if all public values are whole days, and either
+        there are at least `MIN_WHOLE_DAYS` of them or `number` is the midpoint of two neighbouring
+        values.
         """
         if not self.has_offset:
             return f"{number:.6g}"
@@ -227,7 +231,7 @@ class Column:
         return f"{day} {time.partition('.')[0]}"
 
     def from_user(self, values: Any) -> Floats:
-        """Encode numbers or dates in the user's query, without clipping."""
+        """Encode numbers or dates from the user's query, without clipping."""
         if not self.has_offset:
             return np.asarray(values, dtype=np.float64)
         try:
@@ -243,9 +247,9 @@ class Column:
             ) from None
 
     def to_user(self, numbers: Floats) -> NDArray[Any]:
-        """Return the user's numbers or dates for encoded numbers.
+        """Convert encoded numbers back to the user's numbers or dates.
 
-        Unlike `decode`, this function does not round numbers of an integral column without an
+        Unlike `decode`, this method does not round the numbers of an integral column without an
         offset.
         """
         if not self.has_offset:
@@ -273,7 +277,7 @@ class Column:
 
     @property
     def display_order(self) -> list[int]:
-        """Codes of a categorical column in display order, which ends with `OTHER` and `MISSING`.
+        """Codes of a categorical column in display order, with `OTHER` and `MISSING` at the end.
 
         Categories with a declared order come first and keep this order. Other categories are
         sorted, with numbers in text compared numerically, so that "9" precedes "10".
@@ -283,7 +287,7 @@ class Column:
         texts_only = all(isinstance(category, str) for category in categories)
 
         def key(code: int) -> tuple[Any, ...]:
-            """Return the sort key of a code. Categories of other types are sorted already."""
+            """Return the sort key of a code. Categories of all other types are already sorted."""
             declared_rank = rank.get(categories[code], len(rank))
             text_key = natural_key(categories[code]) if texts_only else ()
             return declared_rank, text_key, code
@@ -293,8 +297,8 @@ class Column:
 
 
 NUMBER_IN_TEXT = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?|\d+")
-"""Pattern of a number in a string. A minus sign after a digit or a letter is a hyphen, as in
-"10-20"."""
+"""Pattern of a number in a string. A minus sign after a digit or a letter is read as a hyphen, as
+in "10-20"."""
 
 
 def natural_key(text: str) -> tuple[Any, ...]:
@@ -312,11 +316,11 @@ def natural_key(text: str) -> tuple[Any, ...]:
 
 
 PLAIN_TYPES = {str, int, bool, type(None)}
-"""Types of hashable values, for which None is the only missing value."""
+"""Types of hashable values for which None is the only missing value."""
 
 
 def printed_texts(value: Any) -> tuple[str, ...]:
-    """Return the strings that represent a number or a boolean: "10" and "10.0" for 10.0.
+    """Return all strings that represent a number or a boolean: "10" and "10.0" for 10.0.
 
     Other values have none.
     """
@@ -343,7 +347,7 @@ def to_numbers(
 ) -> Floats:
     """Return the values of a column minus an offset, as floats. Errors quote no value.
 
-    Each value is converted independently of other values. Dates become microseconds since 1970.
+    Each value is converted independently of all others. Dates become microseconds since 1970.
 
     Parameters
     ----------
@@ -352,9 +356,9 @@ def to_numbers(
     name : str
         Name of the column for the error message.
     offset : int
-        Number subtracted before the conversion to float, where the type allows it.
+        Number subtracted before the conversion to float, if the data type allows it.
     nullable : bool
-        Whether the error message describes a column that can have missing values.
+        Whether the error message refers to a column that can have missing values.
     """
     refusal = NotNumbersError(not_numbers_message([name], nullable))
     numbers: Floats = call_or_raise(_subtract_as_floats, values, offset, error=refusal)
@@ -362,10 +366,10 @@ def to_numbers(
 
 
 def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
-    """Return values minus an offset as floats. Exceptions can quote a value.
+    """Return values minus an offset as floats. Exceptions can quote a private value.
 
-    Masked values and NaT become NaN. All NaN values have the same bit pattern, since a signalling
-    NaN would cause warnings in later operations.
+    Masked values and NaT become NaN. All NaN values are given the same bit pattern, since a
+    signalling NaN would cause warnings in later operations.
     """
     if values.dtype.kind in "iuf" and not offset and not np.ma.isMaskedArray(values):
         floats = values.astype(np.float64)
@@ -399,12 +403,12 @@ def _dtype_kind(values: Any) -> str:
 def not_numbers_message(names: Sequence[str], nullable: bool = False) -> str:
     """Return the error message about invalid values in numeric columns.
 
-    The message does not reveal which column or row is invalid.
+    The message does not reveal which column or row contains the invalid value.
 
     Parameters
     ----------
     names : sequence of str
-        All numeric columns that can contain an invalid value.
+        Names of all numeric columns that can contain an invalid value.
     nullable : bool
         Whether values can be missing.
     """

@@ -1,4 +1,4 @@
-"""Dataset: private rows of a fit, read in chunks, and public rows in memory."""
+"""Dataset of a fit, with private rows that are read in chunks and public rows in memory."""
 
 from __future__ import annotations
 
@@ -21,32 +21,34 @@ from skpublicdp.typing import Floats, Mask, R
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class Dataset:
-    """Private rows of a fit, which are read in chunks, and public rows in memory.
+    """Rows of a fit: private rows, which are read in chunks, and public rows, which are in memory.
 
     Attributes
     ----------
     schema : Schema
         Description of the columns, based on public rows.
     X_public : ndarray of float64, shape (m, n_features)
-        Encoded public rows: rows marked by the mask, followed by the rows of `X_public`. Columns
-        with too few public values are augmented. Without public rows, a reference is used.
+        Encoded public rows: first the rows marked by the mask, then the rows of `X_public`. Columns
+        with too few public values are augmented. If there are no public rows, a reference sample is
+        used.
     is_synthetic : ndarray of bool, shape (m,)
         Mask of the rows of `X_public` with a value that occurs in no actual public row.
     bounded : frozenset of int
         Positions of the numeric columns that have bounds.
     targets : Targets or None
-        Encoded targets. Private targets are included only if the rows are in memory.
+        Encoded targets. Private targets are only included if the rows are in memory.
     n_private, n_public : int
         Number of private rows after applying `max_rows_per_group`, and number of actual public
         rows.
     assumptions : tuple of str
-        Assumptions about the columns, for the receipt.
+        Assumptions about the columns, to be listed in the receipt.
     n_completions : int
-        Number of copies of each actual public row in `X_public`. The number exceeds 1 if columns
-        are missing in the public rows, in which case the copies have different declared values in
-        these columns.
+        Number of copies of each actual public row in `X_public`. This number exceeds 1 if the
+        public rows lack some columns, in which case the copies have different declared values in
+        those columns.
     one_hot_runs : tuple of ColumnRun
-        Adjacent 0/1 columns that are one-hot in the public rows, if such columns were searched for.
+        Runs of adjacent 0/1 columns that are one-hot in the public rows, if the fit searched for
+        such columns.
     spread_columns : frozenset of int
         Positions of the columns of `X_public` with synthetic or repeated values.
     """
@@ -71,13 +73,13 @@ class Dataset:
 
     @property
     def targets(self) -> Targets:
-        """Encoded targets. Only available for estimators that read y."""
+        """Encoded targets. This property is available only for estimators that read `y`."""
         assert self._targets is not None
         return self._targets
 
     @property
     def sites(self) -> SitesReader | None:
-        """Sites that hold the private rows and only return sums, or None."""
+        """Sites that hold the private rows and return only sums, or None if there are no sites."""
         return self._source.sites
 
     @property
@@ -88,7 +90,7 @@ class Dataset:
 
     @property
     def X_labelled(self) -> Floats:
-        """Encoded public rows with a target."""
+        """Encoded public rows that have a target."""
         has_target = self.targets.has_target
         labelled: Floats = self._raw_public[: len(has_target)][has_target]
         return labelled
@@ -140,15 +142,15 @@ class Dataset:
         return total
 
     def check(self, n_jobs: int | None = None) -> None:
-        """Raise the error about an invalid private row, if any, before budget is spent.
+        """If some private row is invalid, raise the error before any budget is spent.
 
-        To find invalid rows, all rows are read and encoded once.
+        For this purpose, all rows are read and encoded once.
         """
         no_table = np.zeros(0, dtype=np.int64)  # only encoding errors matter
         self.fold(lambda X, y: no_table, n_jobs)
 
     def column(self, position: int) -> Dataset:
-        """Return the data set with only the column at a position. Other columns are not read."""
+        """Return the data set with only the column at a given position, so no others are read."""
         container = self.schema.container
         container = replace(container, labels=(container.labels[position],))
         return replace(
@@ -160,7 +162,7 @@ class Dataset:
         )
 
     def to_arrays(self) -> tuple[Floats, NDArray[Any]]:
-        """Return the encoded rows X and targets y of all private rows, as arrays in memory."""
+        """Return the encoded rows X and targets y of all private rows as arrays in memory."""
         chunks = list(self.map(lambda X, y: (X, y)))
         return np.concatenate([X for X, _ in chunks]), np.concatenate([y for _, y in chunks])
 
@@ -172,14 +174,14 @@ class Dataset:
     def _on_chunk(
         self, f: Callable[[Any, NDArray[Any]], R], encode_table: Callable[[Table], Any]
     ) -> Callable[[Chunk], R]:
-        """Return a function of chunks that calls `f` with encoded rows and encoded targets.
+        """Return a function of chunks that calls `f` with the encoded rows and targets.
 
         Parameters
         ----------
         f : callable
             Function of (encoded rows, targets). If there are no targets, zeros are passed instead.
         encode_table : callable
-            Function that maps the table of a chunk to encoded rows.
+            Function that maps the table of a chunk to its encoded rows.
         """
         encode_target = self._encode
 
@@ -199,12 +201,12 @@ class Dataset:
 class PrivateColumnCounts:
     """Exact counts of private values at or below given numbers, for one numeric column.
 
-    The counts are not protected, so a mechanism must add noise.
+    The counts are not protected, so a mechanism must add noise to them.
 
     Attributes
     ----------
     column : Dataset
-        Rows with a single numeric column.
+        Data set with a single numeric column.
     """
 
     column: Dataset

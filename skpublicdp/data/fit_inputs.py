@@ -1,4 +1,4 @@
-"""Read the inputs of `fit`: split public and private rows, build the schema, and encode y."""
+"""Read the inputs of `fit`: separate public and private rows, build the schema, and encode y."""
 
 from __future__ import annotations
 
@@ -57,19 +57,19 @@ def read_fit_inputs(
 ) -> Dataset:
     """Validate the arguments of `fit`, and return the private and public rows.
 
-    The column schema is determined by public rows alone. Targets are encoded, and private rows of a
-    person beyond `max_rows_per_group` are omitted.
+    The column schema is determined by public rows alone. Targets are encoded, and each person's
+    private rows beyond the first `max_rows_per_group` are omitted.
 
     Parameters
     ----------
     estimator : estimator
-        Estimator to fit, whose feature names are set.
+        Estimator that is being fitted, and whose feature names are set.
     X, y, X_public, y_public, is_public, groups
-        Arguments of its `fit`.
+        Arguments passed to `fit`.
     target_reader : TargetReader, optional
         Reader that reads and encodes `y`. If omitted, `y` is ignored.
     numeric : bool
-        Whether text and categories are rejected.
+        Whether text and categorical columns are rejected.
     nullable : bool or collection of str and int
         Whether numbers can be missing or infinite. A collection lists the names or positions of
         nullable columns, in addition to the columns with missing public numbers.
@@ -78,16 +78,16 @@ def read_fit_inputs(
     use_reference : bool
         Whether a data-independent reference replaces missing public rows.
     min_public_rows : int or None
-        Minimum number of public rows, below which synthetic rows are added. With ``None``, public
-        rows are never changed. The default of 2 is the smallest number of rows that can show two
-        values of a column.
+        Minimum number of public rows, below which synthetic rows are added. With ``None``, the
+        public rows are never changed. The default is 2, since at least two rows are needed to show
+        two values of a column.
     find_one_hot : bool
-        Whether to search for runs of one-hot columns, provided that there are enough public rows.
+        Whether to search for runs of one-hot columns if there are enough public rows.
 
     Returns
     -------
     Dataset
-        Private and public rows.
+        The private and public rows of the fit.
     """
     if target_reader is not None:
         require_target(estimator, y)
@@ -146,7 +146,7 @@ def read_fit_inputs(
 
 
 def _column_positions(columns: Collection[Any], names: list[str]) -> frozenset[int]:
-    """Return the positions of columns that the user declared to have missing numbers."""
+    """Return the positions of columns that the user declared as having missing numbers."""
     positions = [column_position(column, names) for column in columns]
     if None in positions:
         raise ValueError(
@@ -166,7 +166,8 @@ class TargetEncoding(NamedTuple):
     targets: Targets | None = None
     """Encoded targets of private and public rows, or only distinct labels for streamed rows."""
     y: NDArray[Any] | None = None
-    """Encoded targets of all rows in memory (0 for uncounted rows), or None for streamed rows."""
+    """Encoded targets of all rows in memory, with 0 for uncounted rows, or None for streamed
+    rows."""
     encode_chunk: Callable[[Any], NDArray[Any]] | None = None
     """Encoder for the targets of a streamed chunk, or None if the rows are in memory."""
 
@@ -177,7 +178,7 @@ def encode_target(
     """Return the encoded targets of private and public rows.
 
     The labels of `X_public` are validated before any private label is read. All labels of streamed
-    rows are read once, since the classes are the distinct labels in all chunks.
+    rows are read once, since the classes are the distinct labels of all chunks together.
     """
     if target_reader is None:
         return TargetEncoding()
@@ -201,23 +202,23 @@ def encode_target(
 
 
 def _distinct_targets(stream: RowSource, target_reader: TargetReader) -> list[NDArray[Any]]:
-    """Return the distinct targets of each chunk of rows, as in `distinct_targets`."""
+    """Return the distinct targets in each chunk of rows, as in `distinct_targets`."""
     return list(stream.map_labels(lambda y: distinct_targets(target_reader, y)))
 
 
 def _union(chunks: list[NDArray[Any]], target_reader: TargetReader) -> NDArray[Any]:
     """Return the distinct targets in several chunks, without duplicates."""
-    # as objects, since chunks can have different types
+    # converted to objects, since chunks can have different types
     targets = target_reader.column(np.concatenate([values.astype(object) for values in chunks]))
     return target_reader.distinct(targets)
 
 
 def _labels_of_site(stream: RowSource, target_reader: TargetReader) -> list[NDArray[Any]]:
-    """Return the set of labels of one site as an array, or all declared classes if there are any.
+    """Return the set of labels of a site as an array, or all declared classes if there are any.
 
-    The label sets of individual chunks stay at the site, since a chunk can consist of a single row.
-    If classes are declared, no information about the labels leaves the site. In this case, an
-    undeclared label raises an error at the site.
+    The label sets of individual chunks remain at the site, since a chunk can consist of a single
+    row. If classes are declared, no information about the labels leaves the site. If a label was
+    not declared, an error is raised at the site.
     """
     chunks = _distinct_targets(stream, target_reader)
     declared = target_reader.declared
@@ -232,10 +233,10 @@ def _labels_of_site(stream: RowSource, target_reader: TargetReader) -> list[NDAr
 def _open_private_rows(
     roles: RowRoles, target: TargetEncoding, schema: Schema, *, finite: bool
 ) -> RowSource:
-    """Return the counted private rows and their targets as a source of chunks.
+    """Return a source of chunks with the counted private rows and their targets.
 
-    If `finite`, rows in memory are checked for missing and infinite numbers, so that a fit fails
-    before spending any budget. Streamed rows are checked when they are read.
+    If `finite` is true, rows in memory are checked for missing and infinite numbers, so that a fit
+    fails before it spends any budget. Streamed rows are checked when they are read.
     """
     if roles.stream is not None:
         return roles.stream
@@ -250,7 +251,7 @@ def _open_private_rows(
 def _public_target_mask(targets: Targets | None, n_public: int) -> Mask:
     """Return a mask of the public rows with a target, shape (n_public,).
 
-    Separate public rows come last, and they have no targets if `y_public` is missing.
+    Separate public rows come last, and have no targets if `y_public` is missing.
     """
     has_target = np.zeros(n_public, dtype=bool)
     if targets is not None:
@@ -259,7 +260,7 @@ def _public_target_mask(targets: Targets | None, n_public: int) -> Mask:
 
 
 def _types_for_errors(table: Table, *, streamed: bool) -> tuple[ColumnType, ...]:
-    """Return the column types that error messages depend on.
+    """Return the column types on which error messages depend.
 
     A missing value can change the type of a streamed chunk, so all streamed columns are treated as
     nullable.
@@ -270,7 +271,7 @@ def _types_for_errors(table: Table, *, streamed: bool) -> tuple[ColumnType, ...]
 
 
 def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]:
-    """Return the receipt's assumptions about public rows and declared categories."""
+    """Return the assumptions about public rows and declared categories, for the receipt."""
     assumptions = public_data_assumptions(X_public)
     declared = [
         column.name
@@ -286,7 +287,7 @@ def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]
 
 
 def _site_assumptions(roles: RowRoles, groups: Any) -> tuple[str, ...]:
-    """Return the receipt's assumptions about rows at several sites."""
+    """Return the assumptions about rows at several sites, for the receipt."""
     if roles.stream is None or roles.stream.sites is None:
         return ()
     assumptions = (

@@ -1,6 +1,6 @@
-"""Comparison of column kinds at prediction and at fit, based on declared types alone.
+"""Comparison of column kinds at fit and at prediction, based on declared types alone.
 
-Since `predict` also runs on private rows, columns are never rejected because of a row's values. A
+Since `predict` is also used on private rows, a column is never rejected because of its values. A
 column of dtype object has no declared kind and is never rejected.
 """
 
@@ -29,12 +29,12 @@ from skpublicdp.data.tables import (
 
 
 def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
-    """Store the declared column kinds at `fit` in an estimator without a schema.
+    """Store the column kinds declared at `fit` in an estimator without a schema.
 
-    An estimator with a schema uses the schema for comparisons, since the schema has more
-    information. All columns of an array have the same type, so numbers and booleans in arrays have
-    no declared kind. For an estimator that only accepts numbers, columns of dtype object count as
-    numbers, since a single private number written as text changes the dtype to object.
+    An estimator with a schema compares columns with its schema, which has more information. All
+    columns of an array have the same type, so numbers and booleans in arrays have no declared kind.
+    If an estimator accepts only numbers, columns of dtype object are treated as numeric, since a
+    single private number written as text changes the dtype to object.
     """
     if hasattr(type(estimator), "_columns_at_fit"):
         return
@@ -47,16 +47,16 @@ def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
 
 
 def infer_public_kind(values: NDArray[Any]) -> str:
-    """Return the common kind of the public values of a column of dtype object.
+    """Return the common kind of the public values in a column of dtype object.
 
-    The kind is ANYTHING if the values have several kinds or are all missing.
+    The kind is ANYTHING if the values are of several kinds or are all missing.
     """
     kinds = {_kind_of_value(value) for value in values.tolist() if not is_missing(value)}
     return kinds.pop() if kinds in ({TEXT}, {BOOLEAN}, {NUMBER}) else ANYTHING
 
 
 def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
-    """Reject columns with another kind than at fit, unless each value can be converted.
+    """Reject columns whose kind differs from that at fit, unless each value can be converted.
 
     Parameters
     ----------
@@ -69,7 +69,8 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
     Raises
     ------
     ValueError
-        If a column has another kind. The message names the first such column.
+        If the kind of a column differs from its kind at fit. The message names the first such
+        column.
     """
     kinds: Sequence[str] = getattr(estimator, "_kinds", ())
     columns_at_fit: Sequence[Column | str] = getattr(estimator, "_columns_at_fit", kinds)
@@ -91,7 +92,7 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
 
 
 def kind_mismatch_message(name: str, expected: str, actual: str) -> str:
-    """Return the message about a column with another kind than at fit."""
+    """Return the error message about a column whose kind differs from its kind at fit."""
     return (
         f"Column {name} must contain {expected}, as at fit; got {actual}. Convert the column to "
         "the kind of values that it contained at fit."
@@ -105,11 +106,11 @@ _ACCEPTED = {
     TEXT: {TEXT},
     ANYTHING: {NUMBER, BOOLEAN, TEXT, DATE},
 }
-"""Kinds accepted at prediction for each kind at fit, for estimators without a schema."""
+"""For estimators without a schema: the kinds accepted at prediction, given the kind at fit."""
 
 
 def _kind_of_type(type_: ColumnType) -> str:
-    """Return the kind of a column's values according to its declared type.
+    """Return the kind of a column's values according to the declared type.
 
     The kind of a categorical column is the common kind of its declared categories, or text if no
     categories are declared.
@@ -134,7 +135,7 @@ def _kind_of_value(value: Any) -> str:
 
 
 def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
-    """Return the kind of a schema column, and whether the column accepts values of a given kind.
+    """Return the kind of a schema column, and whether it accepts values of a given kind.
 
     Numeric columns accept text, since each string is separately converted to a number or rejected.
     """
@@ -148,9 +149,9 @@ def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
 
 
 def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
-    """Return the common kind of a column's categories, and whether a given kind can match them.
+    """Return the common kind of a column's categories, and whether values of a kind can match.
 
-    Numbers and booleans match the categories that equal their text representation.
+    Numbers and booleans match categories that equal their text representations.
     """
     categories = column.values.tolist()
     kinds = set(map(_kind_of_value, categories))

@@ -1,4 +1,4 @@
-"""Read the inputs of `fit` for numeric rows in memory that are partially labelled or mixed."""
+"""Read inputs of `fit` that are numeric rows in memory and partially labelled or mixed."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from skpublicdp.typing import Codes, Floats, Mask
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class LabelledRows:
-    """Validated partially labelled rows. The set of labelled rows is public.
+    """Validated partially labelled rows. The set of labelled rows is public information.
 
     Attributes
     ----------
     X_labelled : ndarray of float64
-        Private rows with a label.
+        Private rows that have a label.
     y_labelled : ndarray of intp
         Codes of their labels.
     X_unlabelled : ndarray of float64
-        Private rows without a label.
+        Private rows that have no label.
     labelled : ndarray of bool
         Mask of the labelled rows among the counted private rows, in the order of `X`.
     classes : ndarray
@@ -83,9 +83,9 @@ def read_partially_labelled(
     estimator : estimator
         Estimator to fit, whose feature names are set.
     X, y, X_public, is_public, groups
-        Arguments of its `fit`.
+        Arguments passed to `fit`.
     is_labelled : array-like of bool, shape (n,), optional
-        Mask of the labelled rows. Other entries of `y` are not read. Without a mask, -1 (or
+        Mask of the labelled rows. The other entries of `y` are not read. Without a mask, -1 (or
         ``"-1"`` for text labels) marks an unlabelled row, unless -1 is itself a label.
     classes : array-like, optional
         All possible labels. If omitted, -1 is a label if `y` has exactly one other value.
@@ -155,10 +155,11 @@ def _read_labels(
 
 
 def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
-    """Return a mask of the labels -1 that denote unlabelled rows, shape (n,).
+    """Return a mask of the rows whose label -1 means that they are unlabelled, shape (n,).
 
-    Whether -1 is a mark or a label depends on the set of labels alone, not on their frequencies.
-    The value -1 is a label if it is in `classes`, or if `y` contains at most one other value.
+    Whether -1 marks an unlabelled row or is a label depends on the set of labels alone, not on the
+    frequencies of the labels. The value -1 is a label if it is in `classes`, or if `y` contains at
+    most one other value.
 
     Parameters
     ----------
@@ -185,7 +186,7 @@ def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class MixedRows:
-    """Validated rows with binary labels, where the label can determine which rows are private.
+    """Validated rows with binary labels, which can determine which of the rows are private.
 
     Attributes
     ----------
@@ -196,7 +197,8 @@ class MixedRows:
     X_public : ndarray of float64
         Public rows of `X`, followed by the separate public rows.
     y_public : ndarray of intp
-        Labels of the first public rows, encoded as in `y_private`. Separate rows can be unlabelled.
+        Labels of the first public rows, encoded as in `y_private`. Separate public rows can be
+        unlabelled.
     classes : ndarray
         The sorted labels.
     private_code : int
@@ -242,9 +244,9 @@ def read_label_status(
     estimator : estimator
         Estimator to fit, whose feature names are set.
     X, y, is_public, X_public, y_public, groups
-        Arguments of its `fit`.
+        Arguments passed to `fit`.
     private_label : label, optional
-        Label whose rows are private, by default the last of the sorted labels.
+        Label whose rows are private. By default, this is the last of the sorted labels.
     """
     require_target(estimator, y)
     roles = split_roles(
@@ -301,7 +303,7 @@ def _is_text(labels: NDArray[Any]) -> bool:
 
 
 def _private_code(classes: NDArray[Any], private_label: Any) -> int:
-    """Return the position of the private label in `classes`, by default the last position."""
+    """Return the position of the private label in `classes`, which is the last one by default."""
     if private_label is None:
         return len(classes) - 1
     is_equal = [label == private_label for label in classes.tolist()]

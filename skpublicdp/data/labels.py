@@ -32,7 +32,7 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
     labels : array-like, shape (n,) or (n, 1)
         Labels in any container.
     listed : bool
-        Whether `classes` lists all labels, which affects the error message.
+        Whether `classes` lists all labels, which affects only the error message.
     name : str
         Name of the labels in the error message.
     """
@@ -59,7 +59,7 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
 
 
 def label_entries(name: str, labels: Any) -> NDArray[Any]:
-    """Return valid or invalid labels in any container as an array, shape (n,).
+    """Return the labels in any container, valid or not, as an array, shape (n,).
 
     Arrays of numbers or text keep their type, and other labels become objects. Errors quote no
     label.
@@ -69,12 +69,12 @@ def label_entries(name: str, labels: Any) -> NDArray[Any]:
 
 
 def unreadable(name: str) -> ValueError:
-    """Return the error about private labels or scores that are not one-dimensional."""
+    """Return the error to raise if private labels or scores are not one-dimensional."""
     return ValueError(f"{name} must be a one-dimensional container with one entry per row.")
 
 
 def _as_entries(labels: Any) -> NDArray[Any]:
-    """Return labels like `label_entries`, except that an exception can quote a label."""
+    """Return the same labels as `label_entries`, but with exceptions that can quote a label."""
     has_numpy_dtype = isinstance(getattr(labels, "dtype", None), np.dtype)
     if has_numpy_dtype and not isinstance(labels, np.ma.MaskedArray):
         entries = np.asarray(labels)
@@ -104,18 +104,18 @@ def check_flat(y: NDArray[Any]) -> None:
 
 
 _SAME_KINDS = "all text or all numbers in y, y_public and classes"
-"""Rule about label types, used in messages."""
+"""Rule about label types, quoted in error messages."""
 
 
 def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedError:
-    """Return a common error for all invalid labels, since private labels determine the fault.
+    """Return the same error for all invalid labels, since private labels determine the fault.
 
     Parameters
     ----------
     kind : str
         Numpy's `dtype.kind` of the labels: "f" for floats, "O" for objects.
     listed : bool
-        Whether the parameter `classes` lists the labels.
+        Whether the parameter `classes` lists all labels.
     name : str
         Name of the labels in the message.
     """
@@ -143,11 +143,12 @@ NO_LABELS = {
     **{"c": "complex numbers", "m": "durations", "M": "dates", "V": "structures"},
     "S": "bytes",
 }
-"""Numpy kinds (`dtype.kind`) that are invalid for labels and outcomes, with names for messages."""
+"""Numpy kinds (`dtype.kind`) that are invalid for labels and outcomes, and their names in
+messages."""
 
 
 def refuse_types(y: NDArray[Any], expected: str) -> None:
-    """Raise RefusedError if the type of an array is invalid for labels and outcomes.
+    """Raise RefusedError if the data type of an array is invalid for labels and outcomes.
 
     Parameters
     ----------
@@ -172,7 +173,7 @@ def require_target(estimator: Any, y: Any) -> None:
 
 
 def check_length(y: Any, n: int) -> None:
-    """Raise ValueError unless the container `y` has length `n`. Its values are not read."""
+    """Raise ValueError unless the container `y`, whose values are not read, has length `n`."""
     length = count_rows(y)
     if length != n:
         raise ValueError(
@@ -182,9 +183,9 @@ def check_length(y: Any, n: int) -> None:
 
 
 def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
-    """Return an array of labels of a single type: text, booleans or whole numbers.
+    """Return an array of labels of a single type, which is text, boolean or whole numbers.
 
-    Invalid labels raise an error without a message, which the caller replaces. `UNLABELLED` is
+    If labels are invalid, the error has no message and is replaced by the caller. `UNLABELLED` is
     ignored when the common type is determined.
 
     Parameters
@@ -239,7 +240,7 @@ def plain_scalar(label: Any) -> str | bool | int | float:
 
 
 def positions_among(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
-    """Return each label's position in a sorted array of classes, or -1 for other labels."""
+    """Return the position of each label in a sorted array of classes, or -1 for other labels."""
     positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
     return np.where(classes[positions] == labels, positions, -1)
 
@@ -250,7 +251,7 @@ class LabelCodes(NamedTuple):
     private: Codes
     """Codes of the private labels."""
     public: Codes
-    """Codes of the public labels, excluding marks of unlabelled rows."""
+    """Codes of the public labels, without the entries that mark unlabelled rows."""
     has_label: Mask
     """Mask of the labelled public rows."""
     classes: NDArray[Any]
@@ -271,13 +272,13 @@ def encode_labels(
     public : list of ndarray
         Public labels in several parts, read by `label_column`.
     classes : array-like or None
-        All possible labels. With ``None``, these are the labels that occur.
+        All possible labels. With ``None``, the classes are the labels that occur.
     """
     declared = None if classes is None else _declared_classes(classes)
     unlabelled = [is_unlabelled(labels) for labels in public]
     if is_unlabelled(private if declared is None else declared).any():
         unlabelled = [np.zeros(len(mask), dtype=bool) for mask in unlabelled]
-    # a part without labels does not determine whether labels are text or numbers
+    # a part without labels does not show whether labels are text or numbers
     public_parts = [
         labels[~mask] for labels, mask in zip(public, unlabelled, strict=True) if not mask.all()
     ]
@@ -312,7 +313,7 @@ def _declared_classes(classes: Any) -> NDArray[Any]:
 
 
 def _check_kinds(y: Any, classes: Any) -> None:
-    """Raise ValueError if one of `y` and `classes` has a text type and the other a numeric type.
+    """Raise ValueError if only one of `y` and `classes` has a text type.
 
     Labels of dtype object have no declared kind and are accepted.
     """
@@ -330,29 +331,29 @@ def _check_kinds(y: Any, classes: Any) -> None:
 
 
 def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask of the labels -1 or "-1", which mark unlabelled rows."""
+    """Return a mask that is True for unlabelled rows, whose label is -1 or "-1"."""
     if labels.dtype.kind in "OUS":  # objects or text
-        # np.where(mask, -1, strings) turns -1 into text
+        # np.where(mask, -1, strings) would convert -1 to text
         return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
     return np.asarray(labels == UNLABELLED)
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private values
 class Targets:
-    """Encoded targets of a fit: codes of labels, or outcomes scaled to [0, 1].
+    """Encoded targets of a fit, which are label codes or outcomes scaled to [0, 1].
 
     Attributes
     ----------
     private : ndarray, shape (n,)
         Targets of the private rows.
     public : ndarray, shape (m_labelled,)
-        Targets of the public rows with a target.
+        Targets of those public rows that have one.
     has_target : ndarray of bool, shape (m,)
-        Mask of the public rows with a target.
+        Mask of the public rows that have a target.
     classes : ndarray or None
         The sorted labels, or None for outcomes.
     bounds : tuple of float, or None
-        Outcomes that are scaled to 0 and 1, or None for labels.
+        The two outcomes that are scaled to 0 and 1, or None for labels.
     """
 
     private: NDArray[Any]
@@ -363,7 +364,7 @@ class Targets:
 
 
 class TargetReader(ABC):
-    """Reader of the target `y` that encodes labels as codes and outcomes as numbers in [0, 1].
+    """Reader of the target `y`, which encodes labels as codes and outcomes as numbers in [0, 1].
 
     For rows in memory, a fit calls `column` and `targets`. For streamed rows, a fit calls
     `distinct` for each chunk, `targets` for the distinct values in all chunks, and then `encode`
@@ -372,7 +373,7 @@ class TargetReader(ABC):
 
     @property
     def declared(self) -> NDArray[Any] | None:
-        """Declared classes of a classifier, which are public, or None if there are none."""
+        """Declared classes of a classifier, which are public, or None if none are declared."""
         return None
 
     @abstractmethod
@@ -384,14 +385,14 @@ class TargetReader(ABC):
         y : array-like, shape (n,)
             Targets in any container.
         name : str
-            Name of the argument in messages.
+            Name of the argument, used in error messages.
         """
 
     @abstractmethod
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Return the encoded targets of private rows and of several parts of public rows.
+        """Return the encoded targets of private rows and of public rows in several parts.
 
-        All arrays are results of `column`.
+        All arrays are read by `column`.
         """
 
     @abstractmethod
@@ -404,7 +405,7 @@ class TargetReader(ABC):
 
     @abstractmethod
     def encode(self, y: NDArray[Any], targets: Targets) -> NDArray[Any]:
-        """Return the targets of a chunk, shape (n,), encoded like `targets.private`."""
+        """Return the targets of a chunk, shape (n,), with the encoding of `targets.private`."""
 
 
 @dataclass(frozen=True)
@@ -414,7 +415,7 @@ class LabelReader(TargetReader):
     Parameters
     ----------
     classes : array-like or None
-        All possible labels. With ``None``, these are the labels that occur.
+        All possible labels. With ``None``, the classes are the labels that occur.
     min_classes : int
         Minimum number of classes.
     """
@@ -424,7 +425,7 @@ class LabelReader(TargetReader):
 
     @property
     def declared(self) -> NDArray[Any] | None:
-        """The parameter `classes`, converted to an array of labels."""
+        """Return the `classes` parameter as an array of labels."""
         return None if self.classes is None else _declared_classes(self.classes)
 
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
@@ -461,8 +462,8 @@ class LabelReader(TargetReader):
 def distinct_targets(target_reader: TargetReader, y: Any) -> NDArray[Any]:
     """Return the distinct values in a chunk of `y` that must be known before encoding.
 
-    This function generalises `target_reader.distinct` to any container. If a container can find
-    distinct values quickly, only the distinct values are converted.
+    This function generalises `target_reader.distinct` to any container. If the container can find
+    distinct values quickly, only these values are converted.
     """
     distinct = distinct_values(y)
     return target_reader.distinct(target_reader.column(y if distinct is None else distinct))
@@ -471,7 +472,7 @@ def distinct_targets(target_reader: TargetReader, y: Any) -> NDArray[Any]:
 def encode_targets(target_reader: TargetReader, y: Any, targets: Targets) -> NDArray[Any]:
     """Return the encoded targets of a chunk of `y`.
 
-    If a container can find distinct values quickly, each distinct label is encoded only once.
+    If the container can find distinct values quickly, each distinct label is encoded only once.
     """
     if targets.classes is not None and not len(y):
         return np.empty(0, dtype=np.intp)  # the type of an empty chunk may be invalid for labels
@@ -488,7 +489,7 @@ def encode_targets(target_reader: TargetReader, y: Any, targets: Targets) -> NDA
 
 
 def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targets) -> Codes:
-    """Return the class indices of one or more integer labels.
+    """Return the class indices of integer labels, of which there is at least one.
 
     If the range of the labels is shorter than the array, each distinct label is encoded once, in a
     lookup table over this range.

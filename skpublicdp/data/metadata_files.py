@@ -1,4 +1,4 @@
-"""Column descriptions from metadata files of dpsynth, SmartNoise SQL, CSVW and lomas."""
+"""Column descriptions read from metadata files of dpsynth, SmartNoise SQL, CSVW and lomas."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CSVW_INTEGERS = {
 }
 CSVW_NUMBERS = CSVW_INTEGERS | {"decimal", "double", "float", "number"}
 CSVW_DATES = {"date", "dateTime", "datetime", "dateTimeStamp"}
-"""CSVW data types by kind (https://www.w3.org/TR/tabular-metadata/#datatypes)."""
+"""CSVW data types, grouped by kind (https://www.w3.org/TR/tabular-metadata/#datatypes)."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ColumnMetadata:
     nullable : frozenset of str
         Columns whose values can be missing.
     not_given : dict of str to str
-        Reason why a column has no description, by column.
+        For each column without a description, the reason why the description is missing.
     """
 
     description: dict[str, Any] = field(default_factory=dict)
@@ -53,7 +53,7 @@ class _Entry:
     """Information from a metadata file about one column."""
 
     values: tuple[Any, Any] | list[Any] | None
-    """Bounds or categories, or None if the file specifies neither."""
+    """The bounds or categories of the column, or None if the file specifies neither."""
     nullable: bool
     reason: str = ""
     """Why `values` is None."""
@@ -65,7 +65,7 @@ def read_metadata(source: Any) -> ColumnMetadata | None:
     Parameters
     ----------
     source : path, or dict
-        Path of a JSON or YAML file, or its parsed content.
+        Path of a JSON or YAML file, or the parsed content of such a file.
     """
     is_path = isinstance(source, str | os.PathLike)
     content = _parse_file(Path(source)) if is_path else source
@@ -99,14 +99,15 @@ def _parse_file(path: Path) -> Any:
 
 
 def _entries(content: Any, *, is_file: bool) -> dict[str, _Entry] | None:
-    """Return the entry of each column, or None if the content matches no supported format.
+    """Return the entries of all columns, or None if the content has no supported format.
 
     Parameters
     ----------
     content : object
         Parsed content.
     is_file : bool
-        Whether the content comes from a file. Otherwise, it may be a description in another form.
+        Whether the content comes from a file. Otherwise, the content may be a description in
+        another form.
     """
     if not isinstance(content, Mapping) or not content:
         return None
@@ -130,7 +131,7 @@ def _entries(content: Any, *, is_file: bool) -> dict[str, _Entry] | None:
 
 
 def _only_table(tables: list[Any]) -> Any:
-    """Return the only table in a file."""
+    """Return the only table in a file, or raise an error if there are several."""
     if len(tables) != 1:
         raise ValueError(
             f"A metadata file must describe exactly one table; got {len(tables)} tables. "
@@ -150,20 +151,21 @@ def _bounded(low: Any, high: Any, nullable: bool, convert: Callable[[Any], Any])
 
 
 def _to_date(value: Any) -> datetime:
-    """Convert a date, a time or its ISO string to naive UTC, which numpy can read."""
+    """Convert a date or time, or its ISO string, to naive UTC, which numpy can read."""
     moment = datetime.fromisoformat(str(value))
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 CONVERTERS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "datetime": _to_date}
-"""Bounded types of SmartNoise SQL and lomas, with the conversion function for bounds."""
+"""Bounded types of SmartNoise SQL and lomas, with the functions that convert their bounds."""
 
 
 def _is_dpsynth(column: Any, *, is_file: bool) -> bool:
     """Indicate whether a value describes an attribute in the dpsynth format.
 
-    dpsynth writes the type. In files, types can be omitted and are inferred from the keys. In a
-    dict in memory, a mapping to numbers alone is interpreted as category shares.
+    dpsynth writes the type. In files, types can be omitted, in which case they are inferred from
+    the keys. In a dict in memory, a mapping whose values are all numbers is interpreted as category
+    shares.
 
     References
     ----------
@@ -179,7 +181,7 @@ def _is_dpsynth(column: Any, *, is_file: bool) -> bool:
 
 
 def _dpsynth_entry(column: Mapping[str, Any]) -> _Entry:
-    """Return the entry of an attribute of dpsynth."""
+    """Return the entry for an attribute in the dpsynth format."""
     if "possible_values" in column:
         return _Entry(list(column["possible_values"]), nullable=False)
     if "min_value" in column:
@@ -201,7 +203,7 @@ def _are_typed(columns: Any) -> bool:
 
 
 def _smartnoise_tables(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the columns of each table in a SmartNoise SQL file, or none for other content.
+    """Return the columns of each table in a SmartNoise SQL file, or nothing for other content.
 
     References
     ----------
@@ -223,14 +225,14 @@ def _smartnoise_tables(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _typed_entry(column: Mapping[str, Any], nullable: bool) -> _Entry:
-    """Return the entry of a SmartNoise SQL or lomas column.
+    """Return the entry for a column in the SmartNoise SQL or lomas format.
 
     Parameters
     ----------
     column : mapping
         The column.
     nullable : bool
-        Default of the key `nullable` in the format.
+        Default value that the format defines for the key `nullable`.
 
     References
     ----------
@@ -256,7 +258,7 @@ def _is_csvw(content: Mapping[str, Any]) -> bool:
 
 
 def _csvw_columns(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Return the columns of the only table by name, including inherited properties.
+    """Return the columns of the only table, indexed by name and including inherited properties.
 
     References
     ----------
@@ -283,7 +285,7 @@ def _csvw_columns(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _csvw_name(column: Mapping[str, Any]) -> str:
-    """Return the header of a column in the file, which is its first title or else its name."""
+    """Return the header of a column, which is its first title or, without titles, its name."""
     titles = column.get("titles") or column.get("name")
     if isinstance(titles, Mapping):
         titles = next(iter(titles.values()))
@@ -291,7 +293,7 @@ def _csvw_name(column: Mapping[str, Any]) -> str:
 
 
 def _csvw_entry(column: Mapping[str, Any]) -> _Entry:
-    """Return the entry of a CSVW column, including categories in the extension CSVW-EO.
+    """Return the entry for a CSVW column, including categories from the extension CSVW-EO.
 
     References
     ----------
@@ -319,5 +321,5 @@ def _csvw_entry(column: Mapping[str, Any]) -> _Entry:
 
 
 def _first(mapping: Mapping[str, Any], *keys: str) -> Any:
-    """Return the value of the first key that a mapping contains, or None."""
+    """Return the value of the first of several keys that a mapping contains, or None."""
     return next((mapping[key] for key in keys if key in mapping), None)

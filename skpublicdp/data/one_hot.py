@@ -1,4 +1,4 @@
-"""One-hot columns: adjacent 0/1 columns that together represent one categorical column."""
+"""One-hot columns: adjacent 0/1 columns that together represent a single categorical column."""
 
 from __future__ import annotations
 
@@ -16,48 +16,48 @@ from skpublicdp.data.schema import Schema
 from skpublicdp.typing import Floats
 
 NONE = "(none)"
-"""Name of the category for rows in which all columns are 0."""
+"""Name of the category that represents rows in which all columns are 0."""
 
 MAX_CHANCE = 1e-3
-"""Maximum probability for folding columns. This is the probability that independent columns, with
-the same numbers of public rows equal to 1, are mutually exclusive by chance."""
+"""Columns are folded only if a probability is at most this value: the probability that independent
+columns, with the same numbers of public rows equal to 1, would be mutually exclusive by chance."""
 
 ZERO, ONE, UNKNOWN, ABSENT = range(4)
-"""States of a value in a 0/1 column: 0, 1, an unknown category, or missing. For a boolean column,
-these are the category codes."""
+"""Possible states of a value in a 0/1 column: 0, 1, an unknown category, or missing. For a boolean
+column, these are the category codes."""
 
 SEPARATORS = "_=-.:/| "
-"""Separators between the name of an encoded column and a category."""
+"""Characters that separate the name of an encoded column from a category."""
 
 
 @dataclass(frozen=True, eq=False)
 class OneHotColumn(Column):
-    """Categorical column that replaces adjacent 0/1 columns, at most one of which is usually 1.
+    """Categorical column that replaces adjacent 0/1 columns, of which usually at most one is 1.
 
-    The category of a row is the column that is 1, or `NONE` if all columns are 0. The category is
-    `OTHER` if several columns are 1, or if only columns that are 0 in all public rows are 1. Every
-    row has exactly one category, which depends on this row alone.
+    The category of a row is determined by the column that is 1, and is `NONE` if all columns are 0.
+    The category is `OTHER` if several columns are 1, or if only columns that are 0 in all public
+    rows are 1. Every row has exactly one category, which depends on this row alone.
 
     Attributes
     ----------
     members : tuple of Column
-        The 0/1 columns in order.
+        The 0/1 columns, in their original order.
     category_codes : tuple of int
-        For each member, the category code of a row in which only this member is 1. The code of
-        `OTHER` marks members that are 0 in all public rows. These members are ignored in rows where
-        another member is 1.
+        For each member, the category code of a row in which only this member is 1. Members that are
+        0 in all public rows have the code of `OTHER`, and are ignored in rows where another member
+        is 1.
     """
 
     members: tuple[Column, ...] = ()
     category_codes: tuple[int, ...] = ()
 
     def fold(self, states: Sequence[NDArray[Any]]) -> NDArray[np.int32]:
-        """Return the category code of each row, shape (n,), from the states of all members.
+        """Return the category code of each row, shape (n,), given the states of all members.
 
         Parameters
         ----------
         states : sequence of ndarray, shape (n,)
-            `indicator_states` of each member.
+            Results of `indicator_states` for each member.
         """
         none, other, missing = np.arange(self.n_categories - 3, self.n_categories, dtype=np.int32)
         codes = np.full(len(states[0]), none)
@@ -78,7 +78,7 @@ class OneHotColumn(Column):
 
 
 def indicator_states(column: Column, values: NDArray[Any]) -> NDArray[np.uint8]:
-    """Return the state of each raw value in a 0/1 column, which depends on this value alone."""
+    """Return the state of each raw value in a 0/1 column. Each state depends on its value alone."""
     encoded = column.as_numeric(values)
     return encoded_indicator_states(column, encoded)
 
@@ -91,7 +91,7 @@ def encoded_indicator_states(column: Column, encoded: NDArray[Any]) -> NDArray[n
 
 
 class ColumnRun(NamedTuple):
-    """Adjacent columns of a table, from `start` up to but excluding `stop`."""
+    """Adjacent columns of a table, from `start` up to but not including `stop`."""
 
     start: int
     stop: int
@@ -100,11 +100,11 @@ class ColumnRun(NamedTuple):
 def find_one_hot_runs(
     schema: Schema, X_public: Floats, bounded: Collection[int]
 ) -> tuple[ColumnRun, ...]:
-    """Return the runs of adjacent 0/1 columns to fold, which are mutually exclusive in public rows.
+    """Return the runs of adjacent 0/1 columns, mutually exclusive in public rows, to be folded.
 
-    The runs are chosen to minimise the number of remaining columns. A run requires evidence that
-    its columns are mutually exclusive: the probability that they are mutually exclusive by chance
-    is at most `MAX_CHANCE`. Hence columns with few values of 1 remain separate.
+    The runs are chosen to minimise the number of remaining columns. A run requires evidence: the
+    probability that its columns are mutually exclusive by chance must be at most `MAX_CHANCE`.
+    Columns with few values of 1 therefore remain separate.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def find_one_hot_runs(
         Encoded public rows.
     bounded : collection of int
         Positions of the numeric columns with bounds. Bounds other than (0, 1) indicate that a
-        column has other values.
+        column has other values as well.
     """
     ones = [
         _public_ones(column, values, position in bounded)
@@ -150,12 +150,12 @@ def _public_ones(column: Column, values: Floats, is_bounded: bool) -> int | None
 
 
 def _stops_of_runs(ones: Sequence[int | None], m: int) -> list[int]:
-    """Return the numbers of leading columns that can be folded into one column.
+    """Return the possible numbers of leading columns to fold into one column.
 
     Parameters
     ----------
     ones : sequence of int or None
-        `_public_ones` of the columns.
+        Results of `_public_ones` for the columns.
     m : int
         Number of public rows.
     """
@@ -179,7 +179,7 @@ def _log_binomial(n: int, k: int) -> float:
 
 
 def folded_schema(schema: Schema, X_public: Floats, runs: Sequence[ColumnRun]) -> Schema:
-    """Return the schema with each run of 0/1 columns replaced by one categorical column."""
+    """Return the schema in which each run of 0/1 columns is replaced by a categorical column."""
     columns: list[Column] = []
     end = 0
     for start, stop in runs:
@@ -234,12 +234,12 @@ def source_columns(columns: Sequence[Column]) -> tuple[Column, ...]:
 
 
 def fold_rows(columns: Sequence[Column], rows: Floats) -> Floats:
-    """Fold the encoded rows of the user's table, with one category code per one-hot column.
+    """Fold the encoded rows of the user's table, so that each one-hot column has a single code.
 
     Parameters
     ----------
     columns : sequence of Column
-        Columns after folding.
+        Columns of the schema after folding.
     rows : ndarray of float64, shape (n, n_source_columns)
         Encoded rows of the user's table.
     """

@@ -1,4 +1,4 @@
-"""Substitutes for public rows: described columns, reference samples and augmentation."""
+"""Substitutes for public rows: described columns, reference samples and augmented rows."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.typing import Floats, Mask
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-"""Data frame libraries supported by `DescribedRows.to_frame`."""
+"""Data frame libraries that `DescribedRows.to_frame` supports."""
 
 DESCRIBED = "the public rows come from a description that does not depend on the private rows"
-"""Assumption about described rows that the receipt lists."""
+"""Assumption about described rows, as listed in the receipt."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,10 +35,10 @@ class DescribedRows:
     columns : dict of str to ndarray
         Values of each column.
     nullable : frozenset of str
-        Columns whose values can be missing according to a metadata file. The generated rows have no
-        missing values.
+        Columns whose values can be missing, according to a metadata file. The generated rows
+        themselves have no missing values.
     not_given : dict of str to str
-        Columns that a metadata file lists without bounds or categories, with the reason.
+        Columns that a metadata file lists without bounds or categories, with the reason for each.
     """
 
     columns: dict[str, NDArray[Any]]
@@ -75,7 +75,7 @@ class DescribedRows:
         return Container(library, tuple(self.columns)).build(list(self.columns.values()))
 
     def in_container(self, container: Container, names: Sequence[str] | None) -> Any:
-        """Return the rows in the same kind of container as `X`.
+        """Return the rows in a container of the same kind as `X`.
 
         Parameters
         ----------
@@ -104,7 +104,7 @@ class DescribedRows:
 
 
 def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
-    """Return the assumptions about described public rows for a receipt."""
+    """Return the assumptions about described public rows, for a receipt."""
     return (DESCRIBED,) if isinstance(X_public, DescribedRows) else ()
 
 
@@ -117,27 +117,28 @@ def describe_columns(
     """Generate synthetic public rows from a description of the columns.
 
     Use this function if there are no actual public rows. The description must be based on common
-    knowledge and must not depend on the private rows in any way.
+    knowledge, and must not depend on the private rows in any way.
 
     Parameters
     ----------
     description : dict of str to description, or metadata
-        Description of each column by name. A tuple ``(low, high)`` of numbers or dates generates
-        evenly spread values. With ``(low, high, typical)``, the median is `typical`, and most
-        values are close to the median. A list generates equally frequent categories, and a dict
-        maps categories to approximate shares. The description can also be a metadata file in the
-        format of dpsynth (``domain.yaml``), SmartNoise SQL, CSVW or lomas, given as the path of a
-        JSON or YAML file or as parsed content.
+        Description of each column, indexed by name. A tuple ``(low, high)`` of numbers or dates
+        generates evenly spread values. With ``(low, high, typical)``, the median is `typical`, and
+        most values are close to the median. A list generates equally frequent categories, and a
+        dict maps categories to approximate shares. The description can also be a metadata file in
+        the format of dpsynth (``domain.yaml``), SmartNoise SQL, CSVW or lomas, given as the path of
+        a JSON or YAML file or as parsed content.
     size : int, default=300
-        Number of rows.
+        Number of rows to generate.
     columns : dict of str to description, optional
-        Descriptions that complete or replace descriptions in a metadata file.
+        Descriptions that complement or replace those in a metadata file.
 
     Returns
     -------
     DescribedRows
-        Rows to be passed as ``X_public``. The columns are independent of each other. Columns that a
-        metadata file lists without bounds or categories are in `not_given`, with the reason.
+        Rows to be passed as ``X_public``. The columns are independent of each other. The attribute
+        `not_given` contains the columns that a metadata file lists without bounds or categories,
+        with the reason.
 
     Raises
     ------
@@ -148,7 +149,7 @@ def describe_columns(
 
     See Also
     --------
-    open_rows : Rows from a file or a database.
+    open_rows : Function that opens rows from a file or a database.
 
     Examples
     --------
@@ -198,7 +199,7 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
     description : tuple, list or dict
         Description of the column, as in `describe_columns`.
     quantiles : ndarray, shape (n,)
-        Quantile levels of the n values.
+        Quantile levels of the n values to generate.
     """
     if isinstance(description, tuple) and len(description) in (2, 3):
         return _numeric_values(name, description, quantiles)
@@ -221,9 +222,9 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
 def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) -> NDArray[Any]:
     """Return numbers or dates for the description (low, high) or (low, high, typical).
 
-    Without a typical value, the distribution is uniform. Otherwise, at the quantile level q the
-    distance from the typical value grows with the square of 2q - 1, so that `typical` is the median
-    and most values are close to it. The parameters are as in `_column_values`.
+    Without a typical value, the distribution is uniform. Otherwise, the distance from the typical
+    value at the quantile level q grows with the square of 2q - 1, so that `typical` is the median
+    and most values are close to the median. The parameters are those of `_column_values`.
     """
     is_date = not all(isinstance(end, int | float | np.number) for end in description)
     ends: Any = description
@@ -248,7 +249,8 @@ def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) 
     else:
         values = low + quantiles * (high - low)
     if is_date:
-        # between whole days, all values are whole days; otherwise, they are whole microseconds
+        # between whole days, all values are whole days; otherwise, all values are whole
+        # microseconds
         are_whole_days = not any(end % DAY for end in ends)
         unit = DAY if are_whole_days else 1
         return (values.astype(np.int64) // unit * unit).astype("datetime64[us]")
@@ -266,10 +268,11 @@ def reference_sample(
     n_features : int
         Number of columns.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of position to pair, optional
-        Lowest and highest value of all columns together, of each column, or of some columns. The
-        reference is uniform between these bounds, and standard normal in columns without bounds.
+        Lowest and highest values, either for all columns together, for each column, or for some
+        columns. The reference is uniform between these bounds. In columns without bounds, it is
+        standard normal.
     size : int, default=1000
-        Number of rows.
+        Number of rows to generate.
 
     Returns
     -------
@@ -324,12 +327,12 @@ def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -
     Parameters
     ----------
     schema : Schema
-        The columns. In the sample, all categories are equally frequent.
+        The columns. In the sample, all categories of a column are equally frequent.
     bounded : collection of int
         Positions of the numeric columns with bounds, which have a uniform distribution. Other
         numeric columns are standard normal.
     size : int
-        Number of rows.
+        Number of rows to generate.
     """
     rows = reference_sample(len(schema.columns), None, size)
     uniform = reference_sample(len(schema.columns), (0, 1), size)
@@ -365,17 +368,18 @@ def spread_evenly(column: Column, fractions: Floats) -> Floats:
     column : Column
         The column.
     fractions : ndarray, shape (n,)
-        Numbers in [0, 1). Evenly spread fractions give evenly spread values.
+        Numbers in [0, 1). If the fractions are evenly spread, so are the values.
     """
     if column.categorical:
         return np.floor(fractions * len(column.values))
     values = column.low * (1 - fractions) + column.high * fractions
-    # a single whole number does not imply that all values are whole
+    # a single whole number does not imply that all values are whole numbers
     return np.rint(values) if column.integral and len(column.values) > 1 else values
 
 
 N_ADDED_ROWS = 300
-"""Number of synthetic rows added if there are too few public rows, as in `describe_columns`."""
+"""Number of synthetic rows added if there are too few public rows. The number equals the default in
+`describe_columns`."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -389,8 +393,8 @@ class AugmentedSample:
     is_synthetic : ndarray of bool, shape (m,)
         Mask of the rows with at least one value that occurs in no actual public row.
     spread_columns : frozenset of int
-        Positions of the columns that are no sample, as some of their values are synthetic or
-        repeated.
+        Positions of the columns that are not a genuine sample, because some of their values are
+        synthetic or repeated.
     """
 
     rows: Floats
@@ -399,7 +403,7 @@ class AugmentedSample:
 
 
 def without_augmentation(rows: Floats) -> AugmentedSample:
-    """Return public rows as a sample without synthetic rows."""
+    """Return public rows as a sample that has no synthetic rows."""
     return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
 
 
@@ -430,18 +434,18 @@ def augment_public(
     schema : Schema
         The columns.
     X_public : ndarray of float64, shape (m, n_features)
-        Encoded public rows, at least one.
+        Encoded public rows, of which there is at least one.
     tables : sequence of Table
-        Tables with these columns, of which only the declared types are read.
+        Tables with the same columns, from which only the declared types are read.
     bounded : collection of int
         Positions of the columns with bounds.
     has_label : ndarray of bool, shape (m,)
-        Mask of the labelled rows. Unlabelled rows are modified first.
+        Mask of the labelled rows. Unlabelled rows are modified before labelled rows.
     min_rows : int
-        Number of public rows below which rows are added.
+        Minimum number of public rows. With fewer public rows, synthetic rows are added.
     one_hot : collection of int
-        Positions of one-hot columns, which need no added values because together they form one
-        column.
+        Positions of one-hot columns. One-hot columns need no added values, because together they
+        form a single column.
 
     Returns
     -------
@@ -475,7 +479,7 @@ def augment_public(
         repeated = X_public[np.arange(N_ADDED_ROWS) % m]  # applies to columns without a domain
         added = _spread_columns(schema, repeated, has_domain)
         is_added = np.arange(m + N_ADDED_ROWS) >= m
-        # values of the other columns are repeated, so that they are no sample of this size
+        # values of the other columns are repeated, so they are not a genuine sample of this size
         every_column = frozenset(range(len(schema.columns)))
         return AugmentedSample(np.concatenate([X_public, added]), is_added, every_column)
 
@@ -496,7 +500,7 @@ def augment_public(
     changed_columns = is_uninformative & has_domain
     if not changed_columns.any():
         return without_augmentation(X_public)
-    # shuffled, since rows may be sorted, with a fixed seed, since the result is not random
+    # shuffled because the rows may be sorted, with a fixed seed because the result is not random
     order = np.random.default_rng(0).permutation(m)
     order = order[np.argsort(has_label[order], kind="stable")]  # unlabelled rows are changed first
     is_synthetic = np.zeros(m, dtype=bool)
@@ -524,7 +528,7 @@ def _check_within_bounds(schema: Schema, bounded: Collection[int]) -> None:
 def _has_declared_domain(
     column: Column, position: int, tables: Sequence[Table], bounded: Collection[int]
 ) -> bool:
-    """Indicate whether bounds or a declared type define the possible values of a column."""
+    """Indicate whether the possible values of a column are defined by bounds or a declared type."""
     if not column.categorical:
         return position in bounded
     has_categories = any(table.types[position].categories for table in tables)
@@ -535,7 +539,7 @@ def _has_declared_domain(
 def _n_distinct(column: Column, values: Floats) -> int:
     """Return the number of distinct categories, or distinct finite numbers, among encoded values.
 
-    The codes `OTHER` and `MISSING` are not counted.
+    The codes for `OTHER` and `MISSING` are not counted.
     """
     is_counted = values < len(column.values) if column.categorical else np.isfinite(values)
     return len(np.unique(values[is_counted]))
@@ -549,7 +553,7 @@ def _spread_columns(schema: Schema, rows: Floats, columns: Mask) -> Floats:
     schema : Schema
         The columns.
     rows : ndarray of float64, shape (n, n_columns)
-        Encoded rows, whose values in other columns are preserved.
+        Encoded rows. Values in columns outside the mask are preserved.
     columns : ndarray of bool, shape (n_columns,)
         Mask of the columns that receive new values.
     """
@@ -561,7 +565,7 @@ def _spread_columns(schema: Schema, rows: Floats, columns: Mask) -> Floats:
 
 
 def _columns_and_remedies(names: list[str]) -> str:
-    """Return the end of a warning about columns: names, consequence and remedies."""
+    """Return the end of a warning about columns, with their names, the consequence and remedies."""
     n_others = len(names) - MAX_LISTED_COLUMNS
     others = f" and {n_others} others" if n_others > 0 else ""
     return (

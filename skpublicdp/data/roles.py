@@ -1,4 +1,4 @@
-"""Roles of rows: private or public status, and the person that each row belongs to."""
+"""Roles of rows: whether each row is private or public, and the person to whom it belongs."""
 
 from __future__ import annotations
 
@@ -56,23 +56,23 @@ GROUPS_NEED_CAP = (
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class RowRoles:
-    """Rows of a fit by role, with validated columns. No private value is read.
+    """Rows of a fit, separated by role and with validated columns. No private value is read.
 
     Attributes
     ----------
     table : Table
-        Rows in memory, or an empty table with the columns of streamed rows.
+        Rows in memory. For streamed rows, an empty table with their columns.
     stream : RowSource or None
         Streamed rows with their labels, or None if the rows are in memory.
     is_public : ndarray of bool, shape (n,)
         Mask of the public rows of `X`.
     separate : Table or None
-        Rows of `X_public`, or None without separate public rows.
+        Rows of `X_public`, or None if there are no separate public rows.
     public_tables : tuple of Table
         Public rows of `X`, followed by the rows of `X_public`. Parts without rows are omitted.
     counted : ndarray of bool, shape (n,), or None
-        Mask of the counted private rows, which is set by `capped` and None before. The mask is also
-        None if all streamed rows count, since a mask of very many rows would be large.
+        Mask of the counted private rows. The mask is None until `capped` sets it. The mask is also
+        None if all streamed rows are counted, since a mask of very many rows would be large.
     """
 
     table: Table
@@ -88,7 +88,7 @@ class RowRoles:
         return len(self.is_public) if self.counted is None else int(self.counted.sum())
 
     def capped(self, estimator: Any, groups: Any) -> RowRoles:
-        """Return the roles with the mask of counted rows from `cap_rows_per_group`."""
+        """Return the roles with the mask of counted rows that `cap_rows_per_group` returns."""
         if self.stream is None:
             counted = cap_rows_per_group(estimator, groups, ~self.is_public)
             return replace(self, counted=counted)
@@ -131,17 +131,18 @@ def split_roles(
     Parameters
     ----------
     estimator : estimator
-        The estimator that is fitted.
+        The estimator that is being fitted.
     X, y, X_public, is_public
-        Arguments of its `fit`. Only for streamed rows, `y` is read as labels.
+        Arguments passed to `fit`. The labels `y` are read only for streamed rows.
     numeric : bool
-        Whether text and categories are rejected.
+        Whether text and categorical columns are rejected.
     streamed : bool
         Whether `X` can be streamed.
     all_public : bool
         Whether all rows of `X` can be public.
     **aligned
-        Other arguments of `fit`, by name, with one entry per row of `X`. Only their index is read.
+        Other arguments of `fit` that have one entry per row of `X`, passed by name. Only the index
+        of each argument is read.
     """
     refuse_same_rows(X, X_public)
     stream = None
@@ -177,7 +178,7 @@ def _open_stream(X: Any, y: Any, is_public: Any) -> RowSource:
 
 
 def read_persons(stream: RowSource, groups: Any) -> Any:
-    """Return the persons of streamed rows as an array, where `groups` can be a streamed column."""
+    """Return the persons of streamed rows as an array. `groups` can be a streamed column."""
     if not is_streamed(groups):
         return groups
     stream.check_ordered("Groups")
@@ -185,7 +186,7 @@ def read_persons(stream: RowSource, groups: Any) -> Any:
 
 
 def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> RowSource:
-    """Return the first `max_rows` rows of each person at each site, without moving persons.
+    """Return the first `max_rows` rows of each person, without moving persons between sites.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> R
     stream : RowSource
         Rows of several sites.
     groups : SourceColumn
-        Column of persons. All rows of a person are at the same site.
+        Column of persons. All of a person's rows are at the same site.
     """
     sites = stream.sites
     assert sites is not None
@@ -226,20 +227,20 @@ def _squared_group_sizes(groups: SourceColumn) -> int:
 
 
 def _cap_rows_of_site(groups: SourceColumn, max_rows: int) -> RowSubset:
-    """Return the counted rows of one site."""
+    """Return the counted rows of a single site."""
     persons = read_persons(RowSource(groups.reader), groups)
     counted = cap_rows_per_group(GroupCap(max_rows), persons, np.ones(len(persons), dtype=bool))
     return RowSubset.from_mask(groups.reader, counted)
 
 
 def _count_rows(reader: RowSubset) -> int:
-    """Return the number of counted rows at one site."""
+    """Return the number of counted rows at a single site."""
     return reader.n_rows
 
 
 @dataclass(frozen=True)
 class GroupCap:
-    """Substitute for an estimator, with the only parameter that `cap_rows_per_group` reads."""
+    """Substitute for an estimator, which has the only parameter that `cap_rows_per_group` reads."""
 
     max_rows_per_group: int
 
@@ -249,7 +250,7 @@ def check_mask(
 ) -> Mask:
     """Validate a mask argument of `fit`, and return a boolean array, shape (n,).
 
-    Without a mask, all entries are False.
+    If there is no mask, all entries are False.
 
     Parameters
     ----------
@@ -258,9 +259,9 @@ def check_mask(
     n : int
         Number of rows.
     name : str
-        Name of the argument in messages.
+        Name of the argument, used in error messages.
     unknown : str
-        Word used in the message for the role of rows with unknown status.
+        Word that the message uses for the role of rows whose status is unknown.
     """
     if mask is None:
         return np.zeros(n, dtype=bool)
@@ -289,7 +290,7 @@ def check_mask(
 def check_index(X: Any, **series_by_name: Any) -> None:
     """Raise ValueError if a pandas series and the frame `X` have different indexes.
 
-    Values are matched to rows by position. If the orders differed, the wrong rows would become
+    Values are matched to rows by position. With different orders, the wrong rows would become
     public, or rows would be assigned to the wrong person.
     """
     for name, series in series_by_name.items():
@@ -317,14 +318,14 @@ def is_missing_person(person: Any) -> bool:
 
 
 def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
-    """Return a mask of the counted private rows, the first `max_rows_per_group` of each person.
+    """Return a mask of the private rows that count, the first `max_rows_per_group` per person.
 
     Parameters
     ----------
     estimator : estimator
         Estimator with the parameter `max_rows_per_group`.
     groups : array-like, shape (n,), or None
-        Person that each row belongs to. Groups are public.
+        Person to whom each row belongs. Groups are public.
     private : ndarray of bool, shape (n,)
         Mask of the private rows.
     """
@@ -385,20 +386,21 @@ def read_public(
     numeric: bool,
     n_rows: int | None = None,
 ) -> Table | None:
-    """Return the rows of `X_public`, after checking that they have the columns of `X`.
+    """Return the rows of `X_public` after checking that they have the same columns as `X`.
 
     Parameters
     ----------
     estimator : estimator
-        Estimator with the names and the number of columns.
+        Estimator that stores the number and the names of the columns.
     X : Table
-        Rows of the argument `X`, of which only types and memory addresses are read.
+        Rows of the argument `X`, from which only types and memory addresses are read.
     X_public : array-like, DataFrame, DescribedRows or None
         Public rows.
     numeric : bool
-        Whether text and categories are rejected.
+        Whether text and categorical columns are rejected.
     n_rows : int, optional
-        Number of rows of a streamed `X`. In this case, `X` is an empty table with its columns.
+        Number of rows of a streamed `X`. If this number is given, `X` is an empty table with the
+        columns of the stream.
 
     Returns
     -------
@@ -443,8 +445,8 @@ def refuse_same_rows(X: Any, X_public: Any) -> None:
 def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
     """Raise ValueError if public rows share memory with `X` or have columns of different kinds.
 
-    A warning is issued if the number of public rows suggests that cross-validation has split them.
-    The parameters are as in `read_public`.
+    If the number of public rows suggests that cross-validation has split them, a warning is issued.
+    The parameters are those of `read_public`.
     """
     if n_rows is None and _overlap(X, public):
         raise ValueError(SHARED_MEMORY)
@@ -453,7 +455,7 @@ def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
 
 
 def _overlap(X: Table, public: Table) -> bool:
-    """Indicate whether two tables with the same columns share memory in any column."""
+    """Indicate whether two tables with the same columns share memory in some column."""
     if X.native is public.native:
         return True
     for position, (type_, public_type) in enumerate(zip(X.types, public.types, strict=True)):
@@ -466,9 +468,9 @@ def _overlap(X: Table, public: Table) -> bool:
 
 
 def check_same_kinds(X: Table, public: Table) -> None:
-    """Raise ValueError if a column's declared types have different kinds in `X` and `X_public`."""
+    """Raise ValueError if the declared kinds of a column differ between `X` and `X_public`."""
     for name, type_, public_type in zip(column_names(X), X.types, public.types, strict=True):
-        # text and categories count as one kind
+        # text and categories are treated as one kind
         kinds = {TEXT if t.kind == CATEGORY else t.kind for t in (type_, public_type)}
         # in arrays, booleans are read as the numbers 0 and 1
         are_numbers = not X.is_frame and not public.is_frame and kinds == {NUMBER, BOOLEAN}

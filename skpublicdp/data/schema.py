@@ -1,4 +1,4 @@
-"""Schema of a table: column descriptions based on public rows, declared types and bounds."""
+"""Schema of a table, with column descriptions based on public rows, declared types and bounds."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ Coder = Callable[[NDArray[Any]], NDArray[Any]]
 """Elementwise function that maps the values of a column, shape (n,), to n codes."""
 
 REFERENCE_BOUND = 8.0
-"""Default bound of a numeric column without public values and without user-defined bounds. The
-reference sample of these columns is standard normal, and lies between -8 and 8.
+"""Default bound of a numeric column that has neither public values nor user-defined bounds. The
+reference sample of such a column is standard normal and lies between -8 and 8.
 """
 
 
@@ -84,17 +84,18 @@ class Schema:
         """Encode the rows of a table as floats, shape (n_rows, n_columns), in Fortran order.
 
         Numbers are clipped to the bounds, and categories are converted to codes. Each row is
-        encoded independently of other rows.
+        encoded independently of all other rows.
 
         Parameters
         ----------
         table : Table
             Rows with the columns of the schema.
         clamp : bool
-            Whether numbers outside the bounds are clipped.
+            Whether numbers outside the bounds are clipped to them.
         types : sequence of ColumnType, optional
-            Types that error messages depend on, by default the types of the table. For a chunk,
-            pass the types of all rows, so that messages do not depend on the chunk.
+            Types on which error messages depend. By default, these are the types of the table. For
+            a chunk, the types of all rows should be passed, so that messages do not depend on the
+            chunk.
         """
         encoded = np.empty(table.shape, order="F")
         coders = [partial(column.encode, clamp=clamp) for column in self.columns]
@@ -114,17 +115,17 @@ class Schema:
         coders : sequence of callable
             Elementwise function for each column, which maps values to codes.
         types : sequence of ColumnType, optional
-            Types that error messages depend on, as in `encode`.
+            Types on which error messages depend, as in `encode`.
         """
         return [codes for _, codes in self._encoded_columns(table, coders, types)]
 
     def _encoded_columns(
         self, table: Table, coders: Sequence[Coder], types: Sequence[ColumnType] | None
     ) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yield (position, codes) for each column, where `coders` contains one function per column.
+        """Yield (position, codes) for each column, using the function for this column in `coders`.
 
         Errors about numbers are raised after the last column, so that they do not reveal which
-        numeric column is invalid. The parameters are as in `encode` and `codes`.
+        numeric column is invalid. The parameters are those of `encode` and `codes`.
         """
         refusal = self._invalid_numbers_error(types or table.types)
         is_invalid = False
@@ -141,11 +142,11 @@ class Schema:
             raise refusal
 
     def check(self, table: Table) -> None:
-        """Raise NotNumbersError if a numeric column contains a missing, infinite or other value.
+        """Raise NotNumbersError if a numeric column has a missing, infinite or non-numeric value.
 
         Missing and infinite numbers are valid in nullable columns. The error does not reveal which
-        column is invalid, since all columns are read before the error is raised and its message
-        depends on types alone.
+        column is invalid, since all columns are read before the error is raised, and the error
+        message depends on types alone.
         """
         is_invalid = False
         for position, column in enumerate(self.columns):
@@ -166,8 +167,8 @@ class Schema:
     def _invalid_numbers_error(self, types: Sequence[ColumnType]) -> NotNumbersError:
         """Return the error about an invalid value in any numeric column.
 
-        The message names all numeric columns whose types allow an invalid value. It depends on
-        types alone, since the column that is actually invalid depends on a private row.
+        The message names all numeric columns whose types allow an invalid value. The message
+        depends on types alone, since a private row determines which column is actually invalid.
         """
         numeric = [
             (column, type_)
@@ -187,13 +188,13 @@ class Schema:
         )
 
     def decode(self, rows: Floats) -> Any:
-        """Decode rows to the user's values, in the kind of container used in `fit`."""
+        """Decode rows to the user's values, in a container of the kind that was passed to `fit`."""
         return self.container.build(self.decoded_columns(rows))
 
     def decoded_columns(self, rows: Floats) -> list[NDArray[Any]]:
         """Decode rows to a list of columns with the user's values, shape (n_rows,).
 
-        Columns that contain only booleans have a boolean dtype.
+        Columns that contain only booleans have dtype bool.
         """
         columns = []
         for position, column in enumerate(self.columns):
@@ -213,9 +214,9 @@ class Schema:
         return is_known
 
     def replace_impossible(self, rows: Floats) -> Floats:
-        """Replace `OTHER` in closed columns of encoded rows.
+        """Replace the code for `OTHER` in closed columns of encoded rows.
 
-        The replacements are values of other rows in the same column (hot deck imputation).
+        Each replacement is the value of another row in the same column (hot deck imputation).
         """
         rows = rows.copy()
         for position, column in enumerate(self.columns):
@@ -228,7 +229,7 @@ class Schema:
         return rows
 
     def decode_rowwise(self, rows: Floats) -> Any:
-        """Return decoded rows in the container of `fit`, with column types given by the schema.
+        """Return decoded rows in the same container as in `fit`, with column types from the schema.
 
         If the types depended on values, the result of a function for one row could depend on other
         rows.
@@ -267,12 +268,12 @@ def build_schema(
     Parameters
     ----------
     X : Table
-        All rows. Table of which only the column types are read.
+        Table with all rows, from which only the column types are read.
     public : sequence of Table
         Public rows in several parts, with the columns of `X`. The sequence can be empty.
     bounds : array-like of shape (2,) or (n_features, 2), or mapping of column to pair, optional
         Bounds of numeric columns. By default, the bounds are the range of the public values,
-        extended by its width on each side.
+        extended on each side by the width of this range.
     nullable : bool or collection of int, default=False
         Whether numeric columns can have missing values and infinities. A collection lists the
         positions of nullable columns, in addition to the columns with missing public numbers.
@@ -301,7 +302,7 @@ def build_schema(
 
 
 def column_names(X: Table) -> list[str]:
-    """Return the column names of a frame as strings, or x0, x1 and so on for an array."""
+    """Return the column names of a frame as strings. For an array, these are x0, x1 and so on."""
     return [str(label) if X.is_frame else f"x{label}" for label in X.labels]
 
 
@@ -311,8 +312,8 @@ def _is_categorical(
     """Indicate whether a column is categorical rather than numeric.
 
     The declared type decides. A column of dtype object is categorical if its public values include
-    text or booleans. All columns of an array share a type, so booleans in arrays are treated as
-    numbers.
+    text or booleans. All columns of an array have the same type, so booleans in arrays are treated
+    as numbers.
 
     Parameters
     ----------
@@ -338,7 +339,7 @@ def _is_categorical(
 def _categorical_column(
     name: str, types: Sequence[ColumnType], public_parts: Sequence[Any]
 ) -> Column:
-    """Describe a categorical column by its public values and declared categories.
+    """Describe a categorical column, based on its public values and declared categories.
 
     Parameters
     ----------
@@ -385,7 +386,7 @@ def _numeric_column(
     limits: tuple[float, float] | None,
     nullable: bool | None,
 ) -> Column:
-    """Describe a numeric column by its public values or its bounds.
+    """Describe a numeric column, based on its public values or its bounds.
 
     Parameters
     ----------
@@ -398,8 +399,8 @@ def _numeric_column(
     limits : (low, high) or None
         Bounds specified by the user.
     nullable : bool or None
-        Whether the column can have missing values and infinities. None means that the column is
-        nullable if a public value is missing.
+        Whether the column can have missing values and infinities. With None, the column is nullable
+        if a public value is missing.
     """
     offset = _exact_offset(public_parts)
     numbers = [_public_numbers(part, name, offset) for part in public_parts]
@@ -456,11 +457,11 @@ def _public_numbers(values: NDArray[Any], name: str, offset: int) -> Floats:
 
 
 def _exact_offset(public_parts: Sequence[Any]) -> int:
-    """Return an offset that makes the differences to an integer column exact as floats.
+    """Return an offset such that an integer column minus the offset is exact as floats.
 
-    Integers above 2**53 are not exact in double precision. The offset is the middle of the public
-    range if this range extends beyond 2**53, and otherwise 0. The offset is also 0 if some public
-    values are not integers.
+    Integers above 2**53 are not exact in double precision. If the public range extends beyond
+    2**53, the offset is the middle of the range, and otherwise it is 0. The offset is also 0 if
+    some public values are not integers.
     """
     arrays = [np.ma.getdata(part) for part in public_parts]
     integer_arrays = [array for array in arrays if array.dtype.kind in "iu"]
@@ -476,16 +477,16 @@ def _exact_offset(public_parts: Sequence[Any]) -> int:
 def parse_bounds(
     bounds: Any, names: Sequence[str], types: Sequence[ColumnType] = ()
 ) -> dict[int, tuple[float, float]]:
-    """Return validated column bounds as a dict of position to (low, high).
+    """Validate column bounds, and return them as a dict of position to (low, high).
 
     Parameters
     ----------
     bounds : array-like of shape (2,) or (n_columns, 2), mapping of column to pair, or None
-        Bounds of all columns, or of some columns specified by name or position.
+        Bounds for all columns, or for some columns specified by name or position.
     names : sequence of str
         Names of the columns.
     types : sequence of ColumnType
-        Types of the columns. Without types, all columns are numeric.
+        Types of the columns. If no types are given, all columns are numeric.
 
     Raises
     ------
@@ -512,7 +513,7 @@ def parse_bounds(
 
 
 def bounds_by_position(bounds: Any, names: Sequence[str]) -> Any:
-    """Return the validated parameter `bounds`, with column names replaced by positions.
+    """Return the validated parameter `bounds` with column names replaced by positions.
 
     Bounds that are not a mapping are returned unchanged. All columns are numeric.
     """
@@ -537,7 +538,7 @@ def column_position(column: Any, names: Sequence[str]) -> int | None:
 
 
 def _parse_pair(pair: Any, subject: str, is_date: bool) -> tuple[float, float]:
-    """Return the bounds (low, high) of a column as floats, in microseconds since 1970 for dates.
+    """Return a column's bounds (low, high) as floats, in microseconds since 1970 for dates.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Scratch arrays, in memory if small and otherwise mapped from an anonymous temporary file."""
+"""Scratch arrays, which are in memory if small, and otherwise in an anonymous temporary file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 IN_MEMORY = 2**28
-"""Maximum size in bytes of an array in ordinary memory."""
+"""Maximum size, in bytes, of an array in ordinary memory."""
 
 
 def scratch_array(
@@ -22,16 +22,16 @@ def scratch_array(
     """Return a new writable array of zeros for codes of private rows.
 
     A large array is mapped from an unnamed temporary file that only its owner can read. The system
-    deletes this file when the array is deleted or the process ends, even after a crash.
+    deletes this file when the array is deleted or when the process ends, even if it crashes.
 
     Parameters
     ----------
     shape : tuple of int
         Shape of the array.
     dtype : dtype
-        Data type of fixed width.
+        Data type, which must have a fixed width.
     limit : int, default=2**28
-        Maximum size in bytes of an array in ordinary memory.
+        Maximum size, in bytes, of an array in ordinary memory.
 
     Returns
     -------
@@ -64,9 +64,9 @@ def scratch_array(
 
 
 def _reserve(descriptor: int, size: int) -> bool:
-    """Allocate disk space for a file, and indicate whether this succeeded.
+    """Allocate disk space for a file, and indicate whether the allocation succeeded.
 
-    Without allocation, the file would be sparse, and a full disk would kill the process later.
+    Without this allocation, the file would be sparse, and a full disk would later kill the process.
     """
     if shutil.disk_usage(tempfile.gettempdir()).free < size:
         return False

@@ -1,4 +1,4 @@
-"""Rows of several sites, such as hospitals, that are not pooled. Each site returns tables."""
+"""Rows at several sites, such as hospitals, that return tables instead of pooling their rows."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ from skpublicdp.typing import Mask
 
 
 class Site:
-    """Rows of one site, which never leave the site. Tasks are answered with integer tables.
+    """Rows that never leave their site, which answers tasks with integer tables.
 
-    A `Site` is created and called where the rows are stored. A coordinator opens several sites with
-    `open_sites` and fits one model. You provide the network between the coordinator and the sites:
-    pass the coordinator an object with a method `answer` that sends the task to the site and
-    returns its `SiteAnswer`.
+    A `Site` object is created and called where the rows are stored. A coordinator opens several
+    sites with `open_sites` and fits one model. You have to provide the network between the
+    coordinator and the sites: pass to the coordinator an object whose method `answer` sends a task
+    to the site and returns the site's `SiteAnswer`.
 
-    A task is a Python object of this package that is serialised by cloudpickle, so unpickling a
-    task executes code from the coordinator. Only accept tasks over an authenticated and encrypted
-    connection, from a coordinator that you trust to run this package unchanged.
+    A task is a Python object of this package, serialised with cloudpickle. Unpickling a task
+    therefore executes code from the coordinator. Accept tasks only over an authenticated and
+    encrypted connection, and only from a coordinator that you trust to run this package unchanged.
 
     Parameters
     ----------
     source : path, list of paths, or container of rows
-        Rows with their labels, as in `open_rows`. The columns must have names.
+        Rows with their labels, as in `open_rows`. All columns must have names.
     connection : duckdb.DuckDBPyConnection, optional
         Connection that runs `source` as a query.
 
@@ -53,7 +53,7 @@ class Site:
 
     See Also
     --------
-    open_sites : Rows of several sites that can be passed to `fit`.
+    open_sites : Function that opens the rows of several sites, which can then be passed to `fit`.
 
     Examples
     --------
@@ -88,14 +88,15 @@ class Site:
         Returns
         -------
         SiteAnswer
-            Integer tables, or public facts. The answer is empty if the task only changes objects
-            that the site stores for later tasks of the same fit.
+            Integer tables or public facts. If the task only changes objects that the site stores
+            for later tasks of the same fit, the answer is empty.
 
         Raises
         ------
         ReadError
             If the task cannot be answered. The original message is withheld, since it may quote a
-            value. Other errors of this package quote no values and are raised unchanged.
+            private value. Other errors of this package do not quote private values and are raised
+            unchanged.
         """
         answer, failure = call_silently(self._answer, task)
         if failure is None:
@@ -123,7 +124,7 @@ class Site:
 
 
 class _SiteDescription(NamedTuple):
-    """Public facts that a site declares about its rows."""
+    """Facts that a site declares about its rows, all of which are public."""
 
     versions: tuple[str, str]
     """Versions of Python (major and minor) and of this package."""
@@ -132,28 +133,29 @@ class _SiteDescription(NamedTuple):
     types: tuple[ColumnType, ...]
     """Declared types of the columns."""
     empty: Any
-    """Empty table with the columns."""
+    """Empty table with the same columns."""
     n_rows: int
     """Number of rows."""
 
 
 def open_sites(sites: Sequence[AnswersTasks]) -> RowSource:
-    """Open the rows of several sites, without pooling, to pass them to `fit` as `X`.
+    """Open the rows of several sites without pooling them, so that they can be passed to `fit`.
 
-    The rows are ordered by site. Each site computes integer tables from its own rows. The
-    coordinator adds up these tables and draws the noise once. Therefore the fitted model is
-    identical, bit for bit, to a model fitted to all rows in a single table. The tables sent to the
-    coordinator are exact, so the coordinator must be trusted. The user guide page on disjoint sites
-    describes the protection against each party.
+    The rows are passed to `fit` as `X`, and are ordered by site. Each site computes integer tables
+    from its own rows. The coordinator adds up these tables and draws the noise once. The fitted
+    model is therefore identical, bit for bit, to a model fitted to all rows in a single table. The
+    tables sent to the coordinator are exact, so the coordinator must be trusted. The page on
+    disjoint sites in the user guide describes how data is protected against each party.
 
-    Every estimator and score that accepts rows from `open_rows` also accepts these rows, except for
-    predictions and `SemiPrivateSearchCV`, which need individual rows. If a person can have several
-    rows, pass ``groups=rows["person"]`` as usual. All rows of a person must be at the same site.
+    Every estimator and score that accepts rows from `open_rows` also accepts these rows. The
+    exceptions are predictions and `SemiPrivateSearchCV`, which need individual rows. If a person
+    can have several rows, pass ``groups=rows["person"]`` as usual. All of a person's rows must be
+    at the same site.
 
     Parameters
     ----------
     sites : sequence of Site, or of other objects with a method `answer`
-        Sites whose columns have the same names, in the same order, and the same types.
+        Sites whose columns agree in their names, order and types.
 
     Returns
     -------
@@ -169,7 +171,7 @@ def open_sites(sites: Sequence[AnswersTasks]) -> RowSource:
 
     See Also
     --------
-    Site : Rows of one site.
+    Site : Rows of a single site.
 
     Examples
     --------
@@ -211,17 +213,17 @@ def _versions() -> tuple[str, str]:
 
 
 def _describe(reader: RowReader) -> _SiteDescription:
-    """Return the public facts about a site's rows."""
+    """Return the facts that the site declares about its rows, all of which are public."""
     empty = _without_buffers(reader.empty(range(reader.n_columns)))
     assert reader.names is not None
     return _SiteDescription(_versions(), reader.names, Table(empty).types, empty, reader.n_rows)
 
 
 def _without_buffers(frame: Any) -> Any:
-    """Rebuild an empty frame from column names and types, without any other content.
+    """Rebuild an empty frame that contains nothing except column names and types.
 
-    An empty slice of an Arrow table would keep and pickle the buffers of the entire table. A pandas
-    frame can contain attributes, and an Arrow field can contain metadata.
+    An empty slice of an Arrow table would keep and pickle the buffers of the entire table.
+    Moreover, a pandas frame can contain attributes, and an Arrow field can contain metadata.
     """
     if hasattr(frame, "iloc"):
         import pandas as pd
@@ -229,7 +231,7 @@ def _without_buffers(frame: Any) -> Any:
         columns = {name: pd.Series([], dtype=dtype) for name, dtype in frame.dtypes.items()}
         return pd.DataFrame(columns)
     if hasattr(frame, "combine_chunks"):
-        # excluding metadata of the table and of its fields
+        # the metadata of the table and of its fields is excluded
         types = list(zip(frame.schema.names, frame.schema.types, strict=True))
         return optional_imports.pyarrow().schema(types).empty_table()
     import polars as pl
@@ -243,7 +245,7 @@ def _without_buffers(frame: Any) -> Any:
 
 
 def _check_agreement(first: _SiteDescription, other: _SiteDescription, position: int) -> None:
-    """Raise ValueError if a site's columns, types or versions differ from the first site's."""
+    """Raise ValueError if the columns, types or versions of two sites differ."""
     _check_versions(first.versions, other.versions, "site 0", f"site {position}")
     if other.names != first.names:
         raise ValueError(
@@ -262,7 +264,7 @@ def _check_agreement(first: _SiteDescription, other: _SiteDescription, position:
 
 
 def _comparable(type_: ColumnType) -> tuple[Any, ...]:
-    """Return the properties of a type that must agree between sites, excluding nullability."""
+    """Return the properties of a type that must be the same at all sites, except nullability."""
     kind = TEXT if type_.kind == CATEGORY and not type_.categories else type_.kind
     return kind, type_.categories, type_.ordered
 
@@ -282,7 +284,7 @@ def _check_versions(
 
 
 class RowSubset(RowReader):
-    """Reader of selected columns or masked rows of a row source.
+    """Reader of selected columns, or of the rows in a mask, of a row source.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Rows in any container, opened as a RowSource and read in chunks."""
+"""Rows in any container, which are opened as a RowSource and read in chunks."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ __all__ = [
 
 
 def open_rows(source: Any, *, connection: Any = None) -> RowSource:
-    """Open rows that need not fit into memory, to pass them to `fit` as `X`.
+    """Open rows that need not fit into memory, so that they can be passed to `fit` as `X`.
 
     Parameters
     ----------
@@ -71,12 +71,12 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
         - Arrow record batches, as a list or as a function that returns a new iterator on each call;
         - an array or a frame.
 
-        Rows are read in several passes, which must all return the same rows. For privacy, each row
-        must be a function of a single person's row. A query or a lazy frame can select columns,
-        compute columns from the same row and filter rows by their own values. A query must not
-        contain window functions, `LIMIT`, aggregates, `DISTINCT`, samples or ranks. Joins are
-        allowed only with public tables that match each row once. Otherwise, one person could affect
-        many rows.
+        Rows are read in several passes, all of which must return the same rows. For the privacy
+        guarantee, each row must be a function of a single person's row. A query or a lazy frame can
+        select columns, compute columns from values in the same row, and filter rows by their own
+        values. A query must not contain window functions, `LIMIT`, aggregates, `DISTINCT`, samples
+        or ranks. Joins are allowed only with public tables in which each row has exactly one match.
+        If these rules are violated, one person could affect many rows.
     connection : duckdb.DuckDBPyConnection, optional
         Connection that runs `source` as a query.
 
@@ -84,7 +84,7 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
     -------
     RowSource
         Rows. The column ``rows["income"]`` can be passed as `y` together with
-        ``rows.drop("income")`` as `X`. Both are read in the same pass.
+        ``rows.drop("income")`` as `X`. Rows and labels are then read in the same pass.
 
     Raises
     ------
@@ -99,8 +99,8 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
 
     See Also
     --------
-    RowSource : Class of the returned object.
-    describe_columns : Synthetic public rows generated from a description.
+    RowSource : Class of the object that this function returns.
+    describe_columns : Function that generates synthetic public rows from a description.
 
     Examples
     --------
@@ -131,12 +131,12 @@ def is_streamed(X: Any) -> bool:
 
 
 def as_rows(X: Any, y: Any = None) -> RowSource:
-    """Create a source of rows, and of labels in the same order, from any container.
+    """Create a source of rows, with labels in the same order, from any container.
 
     Parameters
     ----------
     X : RowSource, array, frame, or container that `open_rows` accepts except paths
-        The rows. Rows in memory are sliced into chunks without copying all rows.
+        The rows. Rows in memory are sliced into chunks, without a copy of all rows.
     y : column of a RowSource, array, series, or column of the same kind as X, optional
         Labels. A column of the same `RowSource` is read in the same pass.
 
@@ -147,7 +147,8 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
     Raises
     ------
     ValueError
-        If the numbers of labels and rows differ, or if their order can change between passes.
+        If the numbers of labels and rows differ, or if the order of either can change between
+        passes.
     ReadError
         If rows or labels cannot be counted.
 
@@ -183,7 +184,7 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
 
 
 def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
-    """Return the reader class of a container that is not in memory, or None."""
+    """Return the reader class for a container that is not in memory, or None if it is."""
     if is_instance(X, "pyarrow.dataset", "Dataset"):
         return DatasetReader
     if is_instance(X, "duckdb", "DuckDBPyRelation"):
@@ -209,7 +210,7 @@ def _reader_class(X: Any) -> Callable[[Any], RowReader] | None:
 
 
 def _as_label_column(y: Any) -> SourceColumn:
-    """Return labels in any container as the single column of a source."""
+    """Return labels in any container as the only column of a source."""
     if isinstance(y, SourceColumn):
         return y
     rows = y if isinstance(y, RowSource) else RowSource((_reader_class(y) or MemoryReader)(y))
@@ -219,11 +220,12 @@ def _as_label_column(y: Any) -> SourceColumn:
 
 
 MIN_CHUNK_ROWS = 2**13
-"""Minimum number of rows in a chunk of a table in memory. Below it, threads are not worthwhile."""
+"""Minimum number of rows in a chunk of a table in memory. For smaller chunks, threads are not
+worthwhile."""
 
 
 class RowSource:
-    """Rows that are read in chunks, in any number of passes, but never all at once.
+    """Rows that can be read in chunks, in any number of passes, but never all at once.
 
     A `RowSource` is created by `open_rows` or `as_rows`.
 
@@ -232,7 +234,7 @@ class RowSource:
     n_rows : int
         Number of rows.
     names : tuple of str or None
-        Names of the columns; None for arrays.
+        Names of the columns, or None for arrays.
     n_columns : int
         Number of columns.
     ordered : bool
@@ -275,13 +277,13 @@ class RowSource:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Names of the columns; None for arrays."""
+        """Names of the columns, or None for arrays."""
         names = self._reader.names
         return None if names is None else tuple(names[c] for c in self._columns)
 
     @property
     def ordered(self) -> bool:
-        """Whether every pass gives the rows in the same order."""
+        """Whether every pass returns the rows in the same order."""
         return self._reader.ordered
 
     @property
@@ -291,7 +293,7 @@ class RowSource:
 
     @property
     def sites(self) -> SitesReader | None:
-        """Sites that hold the rows and only return sums, or None for other rows."""
+        """Sites that hold the rows and return only sums, or None for other rows."""
         return self._reader if isinstance(self._reader, SitesReader) else None
 
     def empty(self) -> Any:
@@ -299,7 +301,7 @@ class RowSource:
         return self._reader.empty(self._columns)
 
     def empty_labels(self) -> Any:
-        """Return an empty column with the type of the labels, or None without labels."""
+        """Return an empty column with the type of the labels, or None if there are no labels."""
         return None if self._labels is None else self._labels.empty()
 
     @overload
@@ -307,24 +309,24 @@ class RowSource:
     @overload
     def __getitem__(self, key: list[str]) -> RowSource: ...
     def __getitem__(self, key: str | list[str]) -> SourceColumn | RowSource:
-        """Return a single column, to pass as `y`, or the rows with the columns in a list."""
+        """Return a single column, to be passed as `y`, or the rows with a list of columns."""
         if isinstance(key, str):
             return SourceColumn(self._reader, self._reader_positions([key])[0])
         return RowSource(self._reader, self._reader_positions(key), self._labels)
 
     def drop(self, *names: str) -> RowSource:
-        """Return the rows without these columns."""
+        """Return the rows without the given columns."""
         dropped = {*self._reader_positions(names)}
         columns = [column for column in self._columns if column not in dropped]
         return RowSource(self._reader, columns, self._labels)
 
     def with_mask(self, mask: Mask) -> RowSource:
-        """Return a source that skips the rows outside a mask, although `n_rows` counts all rows."""
+        """Return a source that skips the rows outside a mask, but counts them in `n_rows`."""
         self.check_ordered("Groups")
         return RowSource(self._reader, self._columns, self._labels, mask)
 
     def at_sites(self, key: str, sizes: Sequence[int]) -> RowSource:
-        """Return rows with the same columns that the sites store under another key."""
+        """Return rows with the same columns, which the sites store under another key."""
         assert self.sites is not None
         reader, labels = self.sites.with_rows(key, sizes), self._labels
         if labels is not None:
@@ -332,11 +334,11 @@ class RowSource:
         return RowSource(reader, self._columns, labels)
 
     def check_ordered(self, feature: str) -> None:
-        """Raise ValueError if passes can have different orders, for which `feature` would fail."""
+        """Raise ValueError if the row order can change between passes, so that `feature` fails."""
         check_ordered(self._reader, feature)
 
     def _reader_positions(self, columns: Sequence[str | int]) -> tuple[int, ...]:
-        """Return the reader positions of columns given by name or position."""
+        """Return the positions in the reader of columns given by name or position."""
         positions: dict[str | int, int] = dict(enumerate(self._columns))
         positions |= zip(self.names or (), self._columns, strict=False)
         for column in columns:
@@ -360,15 +362,15 @@ class RowSource:
         Parameters
         ----------
         f : callable
-            Function of a `Chunk`. The function is called on threads, or on Dask or Spark workers,
-            for which it must be picklable. If there are no rows, the function is called with one
-            empty chunk.
+            Function of a `Chunk`. The function is called in threads, or on Dask or Spark workers.
+            In the latter case, it must be picklable. If there are no rows, the function is called
+            once, with an empty chunk.
         columns : sequence of str or int, optional
             Columns to read, by name or position. By default, all columns are read.
         n_jobs : int, optional
-            Number of joblib threads. Dask and Spark use their own workers instead.
+            Number of joblib threads. Dask and Spark use workers of their own instead.
         keep_dictionaries : bool, default=False
-            Whether `f` accepts dictionary-encoded Arrow text, which is then not decoded.
+            Whether `f` accepts dictionary-encoded Arrow text. If so, the text is not decoded.
 
         Yields
         ------
@@ -379,7 +381,7 @@ class RowSource:
         ------
         ReadError
             If rows cannot be read, or if `f` raises an exception from another package. The original
-            message is withheld, since it may quote a value.
+            message is withheld, since it may quote a private value.
         """
         plan = self._plan(f, columns, keep_dictionaries)
         with contextlib.closing(self._results(plan, n_jobs)) as results:
@@ -420,7 +422,8 @@ class RowSource:
     ) -> Any:
         """Return the sum of f(chunk) over all chunks.
 
-        Since the sum is over integers, it does not depend on chunks, partitions or workers.
+        Since the summands are integers, the result does not depend on chunks, partitions or
+        workers.
 
         Parameters
         ----------
@@ -456,13 +459,13 @@ class RowSource:
         return result
 
     def take(self, positions: ArrayLike, *, columns: Sequence[str | int] | None = None) -> Any:
-        """Return the rows at given positions, in this order, as an array or a frame."""
+        """Return the rows at given positions, in the given order, as an array or a frame."""
         return self.take_chunk(positions, columns=columns).X
 
     def take_chunk(
         self, positions: ArrayLike, *, columns: Sequence[str | int] | None = None
     ) -> Chunk:
-        """Return the rows at given positions with their labels, as a chunk with `start` 0.
+        """Return the rows at given positions with their labels, as a chunk whose `start` is 0.
 
         Parameters
         ----------
@@ -498,8 +501,8 @@ class RowSource:
     def _take_sorted(self, positions: Codes, columns: Sequence[str | int] | None) -> Chunk:
         """Return the rows at non-decreasing positions with their labels, as a single chunk.
 
-        Dask workers select the rows of their partitions. Rows of other containers are selected in
-        this process.
+        Dask workers select the rows of their partitions. From all other containers, the rows are
+        selected in this process.
         """
         plan = self._plan(_identity, columns)
         labels = plan.labels
@@ -524,9 +527,9 @@ class RowSource:
         columns: Sequence[str | int] | None,
         keep_dictionaries: bool = False,
     ) -> _ReadingPlan:
-        """Return the columns to read for a function of chunks, and the task that calls it.
+        """Return the columns to read for a function of chunks, and a task that calls the function.
 
-        Labels from the same container are read together with the columns of `X`, in one pass.
+        Labels from the same container are read in the same pass as the columns of `X`.
         """
         x_columns = self._columns if columns is None else self._reader_positions(columns)
         labels = self._labels
@@ -547,12 +550,12 @@ class RowSource:
         return _ReadingPlan(task, read_columns, separate_labels)
 
     def _runs_on_workers(self, labels: SourceColumn | None) -> bool:
-        """Indicate whether functions run on Dask or Spark workers, which hold the rows."""
+        """Indicate whether functions are run by Dask or Spark workers, which hold the rows."""
         reader = self._reader
         return isinstance(reader, WorkerReader) and reader.n_rows > 0 and reader.can_pair(labels)
 
     def _results(self, plan: _ReadingPlan, n_jobs: int | None) -> Generator[Result, None, None]:
-        """Yield (result, None) or (None, exception) from the task for each chunk, in order."""
+        """For each chunk, in order, yield the task's (result, None) or (None, exception)."""
         if self._runs_on_workers(plan.labels):
             assert isinstance(self._reader, WorkerReader)
             yield from self._reader.run(plan.task, plan.columns, plan.labels)
@@ -569,7 +572,7 @@ class RowSource:
     def _raw_chunks(
         self, columns: Sequence[int], labels: SourceColumn | None, n_chunk_rows: int
     ) -> Generator[RawChunk, None, None]:
-        """Yield all rows in chunks, with labels read from another source.
+        """Yield all rows in chunks, together with labels that are read from another source.
 
         Parameters
         ----------
@@ -598,27 +601,27 @@ class RowSource:
 
 
 class _ReadingPlan(NamedTuple):
-    """Function of chunks, with the columns that must be read for the function."""
+    """Function of chunks, together with the columns that must be read for it."""
 
     task: ChunkTask
-    """The function, with the positions of its columns among the columns read."""
+    """The function, together with the positions of its columns among the columns read."""
     columns: tuple[int, ...]
-    """Distinct reader positions of the columns to read."""
+    """Positions in the reader of the columns to read, without duplicates."""
     labels: SourceColumn | None
     """Labels to be read from another source."""
 
 
 def _identity(chunk: Chunk) -> Chunk:
-    """Return the chunk itself, as the function of a task that only reads rows."""
+    """Return the chunk itself. The function is used by tasks that only read rows."""
     return chunk
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _LabelFunction:
-    """Function of chunks that calls a function of their only column, which contains the labels.
+    """Function of chunks that calls another function with their only column, the labels.
 
-    The function is a class rather than a closure because Dask pickles it. The attribute `flat`
-    indicates that the reader returns a series or a flat array.
+    The function is implemented as a class rather than a closure because Dask pickles it. The
+    attribute `flat` indicates whether the reader returns a series or a flat array.
     """
 
     function: Callable[[Any], Any]
@@ -630,9 +633,9 @@ class _LabelFunction:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _RowPicker:
-    """Function that selects rows of a chunk by non-decreasing positions among all rows.
+    """Function that selects rows of a chunk, given non-decreasing positions among all rows.
 
-    The function is a class rather than a closure because Dask pickles it.
+    The function is implemented as a class rather than a closure because Dask pickles it.
     """
 
     positions: Codes
@@ -646,7 +649,7 @@ class _RowPicker:
 
 
 def check_ordered(reader: RowReader, feature: str) -> None:
-    """Raise ValueError if passes over the rows of a reader can have different orders.
+    """Raise ValueError if the order of a reader's rows can change between passes.
 
     Parameters
     ----------

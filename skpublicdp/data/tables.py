@@ -1,4 +1,4 @@
-"""Tables in memory: a common interface to arrays and frames of any library (narwhals)."""
+"""Tables in memory, a common interface to arrays and to frames of all libraries in narwhals."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ ColumnValues = NDArray[Any]
 
 NUMBER, BOOLEAN, TEXT, CATEGORY, DATE = "numbers", "booleans", "text", "categories", "dates"
 ANYTHING = "anything"
-"""Column kinds by declared type, as they appear in messages. ANYTHING denotes dtype object."""
+"""Kinds of columns according to their declared types, as they appear in messages. ANYTHING denotes
+dtype object."""
 
 MIN_REPETITIONS = 2
 """Minimum mean number of rows per distinct string at which each distinct string is encoded only
-once. With fewer repetitions, a lookup table is slower than encoding each row.
+once. If strings are repeated less often, a lookup table is slower than encoding each row.
 """
 
 UNUSABLE: dict[type, str] = {
@@ -34,17 +35,17 @@ UNUSABLE: dict[type, str] = {
     nw.Time: "times of day",
     nw.Duration: "durations",
 }
-"""Names for unreadable column types in messages."""
+"""Names that messages use for unreadable column types."""
 
 
 @dataclass(frozen=True)
 class ColumnType:
-    """Declared type of a column, which does not depend on values.
+    """Declared type of a column. The type does not depend on values.
 
     Attributes
     ----------
     kind : str
-        One of the kinds above, or the name of an unreadable type.
+        One of the column kinds, or the name of an unreadable type.
     categories : tuple or None
         Declared categories of a categorical column, or None if the type declares no categories.
     nullable : bool
@@ -70,9 +71,10 @@ def is_frame(X: Any) -> bool:
 
 
 def _as_frame(X: Any) -> Any:
-    """Return X if it is a pandas frame, or a narwhals frame of another library's frame.
+    """Return X if it is a pandas frame, or wrap a frame of another library with narwhals.
 
-    The result is None if X is not a frame in memory but an array, a list, a series or a lazy frame.
+    If X is not a frame in memory but an array, a list, a series or a lazy frame, the result is
+    None.
     """
     if isinstance(X, np.ndarray | list | tuple):
         return None
@@ -84,7 +86,7 @@ def _as_frame(X: Any) -> Any:
 
 @dataclass(frozen=True)
 class Container:
-    """Library and column labels of a table, used to build tables of the same kind.
+    """Library and column labels of a table, from which tables of the same kind can be built.
 
     It holds no rows.
 
@@ -104,10 +106,11 @@ class Container:
     ) -> tuple[ColumnValues, DType]:
         """Return the values and the narwhals type of a frame column.
 
-        The type is determined by the numpy type of numbers and dates, or otherwise by the public
-        categories, but never by the values. Pandas stores categories of several types as objects,
-        whereas other libraries store such categories as text. In other libraries, boolean
-        categories become booleans, and missing values become False.
+        For numbers and dates, the numpy type determines the narwhals type. For other columns, the
+        public categories determine the type. The values never affect the type. In pandas,
+        categories of several types are stored as objects, whereas other libraries store them as
+        text. In other libraries, boolean categories become booleans, and missing values become
+        False.
 
         Parameters
         ----------
@@ -129,16 +132,16 @@ class Container:
         return _object_array(list(map(str, values))), nw.String()
 
     def build(self, columns: Sequence[ColumnValues], types: Sequence[DType] | None = None) -> Any:
-        """Combine columns into a frame or array with this container's library and labels.
+        """Combine columns into a frame or array that has the library and labels of this container.
 
-        An array has a numeric type if all columns do, and dtype object otherwise.
+        An array has a numeric type if all columns are numeric, and otherwise dtype object.
 
         Parameters
         ----------
         columns : sequence of ndarray, each of shape (n_rows,)
             Values of the columns.
         types : sequence of narwhals types, optional
-            Types of the columns of a frame. By default, they are inferred from the values.
+            Types of the columns of a frame. By default, the types are inferred from the values.
         """
         if self.library is None:
             if all(column.dtype.kind in "iuf" for column in columns):
@@ -187,7 +190,7 @@ class Table:
 
     @cached_property
     def labels(self) -> tuple[Any, ...]:
-        """Column labels of a frame, or 0, 1, ... for an array."""
+        """Column labels of a frame. For an array, the labels are 0, 1, and so on."""
         if not self.is_frame:
             return tuple(range(self.native.shape[1]))
         if hasattr(self.native, "column_names"):
@@ -202,11 +205,11 @@ class Table:
         return tuple(self._declared_type(position) for position in range(self.shape[1]))
 
     def column(self, position: int) -> ColumnValues:
-        """Return the values of the column at a position, as an array of shape (n_rows,).
+        """Return the values of the column at a given position, as an array of shape (n_rows,).
 
         Numbers keep their type, dates are converted to datetime64, and other values are Python
-        objects. An integer column with missing values is returned as a masked array. Other missing
-        numbers are NaN, and missing objects are None or NaN.
+        objects. An integer column with missing values is returned as a masked array. All other
+        missing numbers are NaN, and missing objects are None or NaN.
         """
         if not self.is_frame:
             values: ColumnValues = self.native[:, position]
@@ -218,8 +221,8 @@ class Table:
     ) -> NDArray[Any]:
         """Return the codes that an elementwise function assigns to the values of a column.
 
-        For a text column, the function is called once per distinct value if distinct values can be
-        found quickly.
+        For a text column, the function is called only once per distinct value if these values can
+        be found quickly.
 
         Parameters
         ----------
@@ -264,34 +267,34 @@ class Table:
         """Library and column labels of the table."""
         if not self.is_frame:
             return Container(None, self.labels)
-        # an empty slice, since narwhals does not accept pandas frames with duplicate column names
+        # a slice without rows, since narwhals rejects pandas frames with duplicate column names
         wrapped = nw.from_native(self.native.iloc[:0, :0]) if self._has_iloc else self._frame
         return Container(str(wrapped.implementation.value), self.labels)
 
     @property
     def _has_iloc(self) -> bool:
-        """Whether rows are selected by `iloc`, as in pandas."""
+        """Whether rows are selected with `iloc`, as in pandas."""
         return hasattr(self.native, "iloc")
 
     def _series(self, position: int) -> Any:
-        """Return the column of a frame at a position, as a narwhals series."""
+        """Return the column at a given position of a frame, as a narwhals series."""
         if self._has_iloc:
             return nw.from_native(self.native.iloc[:, position], series_only=True)
         return self._frame.get_column(self.labels[position])
 
     def _declared_type(self, position: int) -> ColumnType:
-        """Return the declared type of the column of a frame at a position."""
+        """Return the declared type of the column at a given position of a frame."""
         if self._has_iloc:
             dtype = self.native.iloc[:, position].dtype
             if isinstance(dtype, np.dtype):
-                # without narwhals, which would infer the type of an object column from its values
+                # narwhals would infer the type of an object column from its values
                 return _numpy_type(dtype)
         series = self._series(position)
         return _narwhals_type(series.dtype, series.to_native())
 
 
 def _text_if_mixed(column: ColumnValues) -> ColumnValues:
-    """Convert a column with values of several Python types to text."""
+    """Convert a column whose values have several Python types to text."""
     has_one_type = column.dtype != object or len(set(map(type, column.tolist()))) < 2
     return column if has_one_type else column.astype(str)
 
@@ -316,7 +319,7 @@ _KIND_OF_NUMPY_KIND = {
     "U": TEXT,
     "T": TEXT,
 }
-"""Kind of a column for each numpy `dtype.kind`. Types such as "complex numbers" are unreadable."""
+"""Kind of a column for each numpy `dtype.kind`. Types such as "complex numbers" cannot be read."""
 
 
 def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
@@ -391,16 +394,17 @@ def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
 
 
 def _object_array(values: list[Any]) -> ColumnValues:
-    """Return a one-dimensional object array, whose type numpy would otherwise infer from values."""
+    """Return a one-dimensional array of dtype object, without inferring a type from the values."""
     objects = np.empty(len(values), dtype=object)
     objects[:] = values
     return objects
 
 
 def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]]) -> NDArray[Any]:
-    """Return the codes of a pyarrow text column, encoding each distinct string in a chunk once.
+    """Return the codes of a pyarrow text column. Each distinct string in a chunk is encoded once.
 
-    The parameters are as in `Table.map_distinct`, except that `column` is a `pyarrow.ChunkedArray`.
+    The parameters are those of `Table.map_distinct`, except that `column` is a
+    `pyarrow.ChunkedArray`.
     """
     no_codes = encode(_object_array([None]))[:0]  # dtype if there are no chunks
     codes_of_chunks = [no_codes]
@@ -425,12 +429,12 @@ def to_narwhals(table: Any) -> Any:
 
 
 def is_eager(table: Any) -> bool:
-    """Indicate whether an object is a frame or series in memory of any narwhals library."""
+    """Indicate whether an object is an in-memory frame or series of a library in narwhals."""
     return is_frame(table) or isinstance(to_narwhals(table), nw.Series)
 
 
 def count_rows(X: Any) -> int | None:
-    """Return the number of rows or entries of a container, or None for other objects.
+    """Return the number of rows or entries of a container, or None if the object is no container.
 
     The number is public. No value is read.
     """
@@ -463,7 +467,7 @@ def take_rows(table: Any, positions: Codes) -> Any:
     Parameters
     ----------
     table : array, sparse matrix, frame, series or list
-        Rows, or one value per row.
+        Rows to select from, or one value per row.
     positions : ndarray of int
         Positions in any order, possibly repeated.
     """
@@ -478,7 +482,7 @@ def take_rows(table: Any, positions: Codes) -> Any:
 
 
 def slice_rows(table: Any, start: int, stop: int) -> Any:
-    """Return the rows `start`, ..., `stop` - 1 of an array, a frame or a series as a view."""
+    """Return a view of the rows `start`, ..., `stop` - 1 of an array, a frame or a series."""
     if start == 0 and stop == table_height(table):
         return table
     return nw.to_native(to_narwhals(table)[start:stop], pass_through=True)
@@ -500,12 +504,12 @@ def pick_columns(table: Any, columns: Sequence[int]) -> Any:
 
 
 def pick_column(table: Any, position: int) -> Any:
-    """Return the column at a position as a series or a flat array."""
+    """Return the column at a given position as a series or a flat array."""
     return nw.to_native(to_narwhals(table)[:, position], pass_through=True)
 
 
 def concatenate_tables(tables: Sequence[Any]) -> Any:
-    """Concatenate the rows of arrays, frames or series from the same library."""
+    """Concatenate the rows of arrays, or of frames or series from the same library."""
     if len(tables) == 1:
         return tables[0]
     wrapped = [to_narwhals(table) for table in tables]
@@ -525,7 +529,7 @@ def add_constant_columns(frame: Any, values: Mapping[str, Any]) -> Any:
 
 
 def integer_values(series: Any) -> NDArray[Any] | None:
-    """Return the values of an integer series without missing values, otherwise None."""
+    """Return the values of a series of integers, or None if values are missing or not integers."""
     wrapped = to_narwhals(series)
     if not isinstance(wrapped, nw.Series) or not wrapped.dtype.is_integer() or wrapped.null_count():
         return None
@@ -533,7 +537,7 @@ def integer_values(series: Any) -> NDArray[Any] | None:
 
 
 def distinct_values(series: Any) -> Any:
-    """Return the distinct values of a series if its library finds them quickly, otherwise None.
+    """Return the distinct values of a series, or None if its library cannot find them quickly.
 
     Distinct values are found quickly in non-empty series of text, booleans or integers.
     """

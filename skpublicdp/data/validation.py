@@ -1,4 +1,4 @@
-"""Validation of the shape, column names and column types of tables, without quoting values."""
+"""Validation of the shape, column names and column types of tables that never quotes values."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ PIPELINE_ADVICE = (
     ". In a pipeline the earlier steps must also transform X_public: pass "
     "transform_input=['X_public'] to Pipeline, with metadata routing enabled."
 )
-"""Advice for public rows that do not match the private rows transformed by earlier steps."""
+"""Advice for the case that public rows do not match private rows that earlier steps transformed."""
 
 
 def pipeline_advice() -> str:
-    """Return the end of a message: advice within a pipeline's `fit`, otherwise a full stop."""
+    """Return the end of a message: advice within a pipeline's `fit`, or else a full stop."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if isinstance(frame.f_locals.get("self"), Pipeline):
@@ -59,30 +59,31 @@ def read_table(
     name: str = "X",
     kinds: bool = True,
 ) -> Table:
-    """Return rows as a `Table`, after validating the shape, the column names and the column types.
+    """Return rows as a `Table` after validating their shape, column names and column types.
 
-    Errors do not depend on values. In particular, missing or invalid values are not detected here.
+    Errors do not depend on values. In particular, this function does not detect missing or invalid
+    values.
 
     Parameters
     ----------
     estimator : estimator
-        Estimator whose feature names and number of features are set or compared.
+        Estimator whose feature names and number of features are set or used for comparison.
     X : array-like or DataFrame
         Rows.
     reset : bool
-        Whether to set the feature names, as in `fit`. Otherwise, columns are compared with the
-        columns at `fit` and reordered accordingly.
+        Whether to set the feature names, as in `fit`. Otherwise, the columns are compared with
+        those seen in `fit` and reordered accordingly.
     numeric : bool
-        Whether text and categories are rejected.
+        Whether text and categorical columns are rejected.
     name : str
-        Name of the argument in messages.
+        Name of the argument, used in error messages.
     kinds : bool
-        Whether columns must have the same kinds as at `fit`.
+        Whether columns must have the same kinds as in `fit`.
 
     Returns
     -------
     Table
-        Rows in their original container.
+        The rows in their original container.
     """
     check_container(estimator, X, name)
     if is_frame(X):
@@ -113,7 +114,7 @@ def check_columns(
 ) -> Table:
     """Validate column names and types, and return the table with columns in the order of `fit`.
 
-    The parameters are as in `read_table`.
+    The parameters are those of `read_table`.
     """
     table = _in_fitted_order(estimator, table, reset=reset, name=name)
     check_types(table)
@@ -133,14 +134,14 @@ def check_columns(
 
 
 def _encoding_advice(estimator: Any, kinds: Mapping[Any, str]) -> str:
-    """Return the message about columns of text or categories, which an estimator cannot read.
+    """Return the message about text or categorical columns that an estimator cannot read.
 
     Parameters
     ----------
     estimator : estimator
         The estimator.
     kinds : mapping of str or int to str
-        Kind of each of these columns, by name, or by position in an array.
+        Kind of each of these columns, indexed by name or, in an array, by position.
     """
     columns = list(kinds)
     named = [column if isinstance(column, str) else f"x{column}" for column in columns]
@@ -205,8 +206,8 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
     """Return the table with its columns in the order of `fit`.
 
     If `reset`, the feature names and the number of features are set on the estimator. Otherwise,
-    they are compared for frames of all libraries, raising the same errors as scikit-learn.
-    Parameters are as in `read_table`.
+    they are compared for frames of all libraries, with the same errors as in scikit-learn. The
+    parameters are those of `read_table`.
     """
     labels = table.labels if table.is_frame else ()
     is_text = [isinstance(label, str) for label in labels]
@@ -216,7 +217,7 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
             "column labels of other types, too; rename the columns."
         )
     has_names = any(is_text)
-    # an array of the same width, since scikit-learn only reads the column names of pandas
+    # scikit-learn reads only the column names of pandas, so it is passed an array of the same width
     placeholder = np.empty((1, table.shape[1]))
     if reset:
         validate_data(estimator, placeholder, reset=True, skip_check_array=True)
@@ -253,17 +254,18 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
 
 
 def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Floats:
-    """Return rows of numbers as one float64 array, after comparing its columns with `fit`.
+    """Return rows of numbers as one float64 array after comparing the columns with those of `fit`.
 
-    If `reset`, the columns are stored instead. Errors quote no values.
+    If `reset` is true, the columns are stored instead of compared. Errors quote no values.
     """
     return as_numbers(read_table(estimator, X, reset=reset, numeric=True))
 
 
 def as_numbers(table: Table) -> Floats:
-    """Return the values of a table as one float64 array, shape (n_rows, n_columns).
+    """Return the values of a table as a single float64 array, shape (n_rows, n_columns).
 
-    A NotNumbersError that quotes no value is raised if some value is not a finite number.
+    If some value is not a finite number, a NotNumbersError is raised, which does not quote the
+    value.
     """
     names = column_names(table)
     dates = [name for name, type_ in zip(names, table.types, strict=True) if type_.kind == DATE]
@@ -274,7 +276,7 @@ def as_numbers(table: Table) -> Floats:
             "SemiPrivateBoostingClassifier, which accept dates."
         )
     nullable = [name for name, type_ in zip(names, table.types, strict=True) if type_.nullable]
-    # one error for all columns, since the invalid column depends on private rows
+    # all columns share one error, since private rows determine which column is invalid
     refusal = NotNumbersError(not_numbers_message(nullable or names))
 
     def convert() -> Floats:
@@ -299,7 +301,7 @@ def read_array(
 ) -> Any:
     """Return rows as an array or a sparse matrix, like scikit-learn's `check_array`.
 
-    Error messages depend only on the shape and the declared types. The parameters are as in
+    Error messages depend only on the shape and the declared types. The parameters are those of
     `check_array`, and `name` is the name of the argument in messages.
     """
     refusal = _invalid_values_error(X, dtype, name)
@@ -315,7 +317,7 @@ def read_array(
 
 
 def _invalid_values_error(X: Any, dtype: Any, name: str) -> ValueError:
-    """Return the common error for all invalid values in rows, which depends on types alone."""
+    """Return the same error for all invalid values in rows. The error depends on types alone."""
     kinds = declared_kinds(X)
     if "c" in kinds:  # complex numbers
         return ValueError(
@@ -370,12 +372,12 @@ def check_container(
     Parameters
     ----------
     estimator : estimator
-        Estimator. If it has an attribute `_in_memory_since`, this is the reason given in the
-        message about streamed rows.
+        Estimator. If the estimator has an attribute `_in_memory_since`, this is the reason given in
+        the message about streamed rows.
     X : object
         Argument that should contain rows. No value is read.
     name : str
-        Name of the argument in messages.
+        Name of the argument, used in error messages.
     accept_sparse : bool
         Whether sparse matrices are accepted.
 
@@ -401,7 +403,7 @@ def check_container(
         raise ValueError(
             f"{name} must be a table of columns; got a structured array: convert it to a DataFrame."
         )
-    # functions and iterators are mistakes and not streamed rows
+    # functions and iterators are passed by mistake and are not streamed rows
     is_function = callable(X) and not hasattr(X, "shape")
     if not isinstance(X, type | Iterator) and not is_function and is_streamed(X):
         raise ValueError(_streamed_message(estimator, name))
@@ -424,7 +426,7 @@ def check_container(
 
 
 def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
-    """Raise ValueError unless an array is two-dimensional with at least one row and one column."""
+    """Raise ValueError unless an array has two dimensions, at least one row and one column."""
     if len(shape) < 2:  # a list whose items are not rows
         raise ValueError(
             f"Expected 2D array, got 1D array instead: a list as {name} must contain rows that are "
@@ -444,7 +446,7 @@ def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
 
 
 def _shape(X: Any) -> tuple[int, ...] | None:
-    """Return the shape of an array or a frame, (length,) for a sequence, and otherwise None."""
+    """Return the shape of an array or a frame, (length,) for a sequence, or else None."""
     shape: Any = None if isinstance(X, type) else getattr(X, "shape", None)
     if isinstance(shape, tuple):
         return shape
@@ -456,7 +458,7 @@ def _shape(X: Any) -> tuple[int, ...] | None:
 
 
 def _actual_and_remedy(X: Any) -> str:
-    """Return the end of a message about an object that is not a table: its type and the remedy."""
+    """Return the end of a message about an object that is no table, with its type and a remedy."""
     if isinstance(X, str | PathLike):
         return "a text or a path: open files with skpublicdp.data.open_rows"
     if isinstance(X, dict):
@@ -469,7 +471,7 @@ def _actual_and_remedy(X: Any) -> str:
 
 
 def _streamed_message(estimator: Any, name: str) -> str:
-    """Return the message about streamed rows for an estimator that needs rows in memory."""
+    """Return the message about streamed rows, for an estimator that needs rows in memory."""
     reason = getattr(estimator, "_in_memory_since", None)
     estimator_name = type(estimator).__name__
     if name != "X" or reason is None:

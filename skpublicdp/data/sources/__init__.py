@@ -1,1 +1,1 @@
-"""Reader classes for containers of rows, selected by `skpublicdp.data.streaming`."""
+"""Reader classes for containers of rows, among which `skpublicdp.data.streaming` selects."""

@@ -1,4 +1,4 @@
-"""Readers of Parquet files, pyarrow datasets, record batches, and engines with Arrow output."""
+"""Readers for Parquet files, pyarrow datasets, record batches, and engines with Arrow output."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ ONE_SHOT = (
 
 
 class DatasetReader(RowReader):
-    """Reader of a `pyarrow.dataset.Dataset`. Each pass reads only the required columns.
+    """Reader of a `pyarrow.dataset.Dataset`. Each pass reads only the columns that are required.
 
-    Parquet files with the same schema as the dataset are read batch by batch. For other datasets
-    (filters, unions, other formats or schemas), Arrow reads ahead by several Parquet row groups, or
-    by up to 1 GB for other formats.
+    Parquet files with the same schema as the dataset are read batch by batch. For all other
+    datasets, which have filters, unions, or other formats or schemas, Arrow reads several Parquet
+    row groups ahead, or up to 1 GB for other formats.
     """
 
     kind = "the dataset"
@@ -72,7 +72,7 @@ class DatasetReader(RowReader):
     def _files(self) -> list[Any]:
         """Parquet files of the dataset, if it consists of entire files with the same schema.
 
-        The list is empty if the dataset is filtered or has other formats or schemas.
+        If the dataset is filtered or has other formats or schemas, the list is empty.
         """
         if not self._is_parquet:
             return []
@@ -82,7 +82,7 @@ class DatasetReader(RowReader):
         return files if all(has_schema(file, self._dataset.schema) for file in files) else []
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        """Yield tables with these columns, file by file if possible, else with Arrow's scanner."""
+        """Yield tables with these columns, file by file if possible, or else by Arrow's scanner."""
         assert self.names is not None
         pa = optional_imports.pyarrow()
         names = [self.names[c] for c in columns]
@@ -166,7 +166,7 @@ class RecordBatchesReader(RowReader):
     Parameters
     ----------
     source : list or callable
-        Batches, or a function that returns a new iterator over all batches on each call.
+        Record batches, or a function that returns a new iterator over all batches on each call.
     """
 
     kind = "the record batches"
@@ -226,7 +226,7 @@ class ArrowStreamReader(RowReader):
     """Reader of an object that returns a new Arrow stream of all rows on every call.
 
     Streams are read batch by batch. The object has one of the methods in `STREAM_METHODS`. A stream
-    that can be read only once is detected in the second pass, when its rows are missing.
+    that can be read only once is detected in the second pass, in which its rows are missing.
     """
 
     kind = "the Arrow stream"
@@ -248,16 +248,16 @@ class ArrowStreamReader(RowReader):
 
     @property
     def ordered(self) -> bool:
-        """False, since multithreaded or distributed engines do not guarantee an order of rows."""
+        """False, since multithreaded or distributed engines guarantee no order of rows."""
         return False
 
     def _read_schema(self) -> Any:
-        """Return the schema of the tables from `_read`, with plain types in all columns."""
+        """Return the schema of the tables that `_read` yields, with plain types in all columns."""
         with contextlib.closing(self._open(None)) as batches:
             return plain_schema(batches.schema)
 
     def _open(self, names: Sequence[str] | None) -> Any:
-        """Return a new `pyarrow.RecordBatchReader` with at least these columns, or all if None."""
+        """Return a new `pyarrow.RecordBatchReader` with at least these columns, or all for None."""
         if hasattr(type(self._source), "to_pyarrow_batches"):
             return self._source.to_pyarrow_batches()
         return optional_imports.pyarrow().RecordBatchReader.from_stream(self._source)
@@ -282,9 +282,9 @@ class ArrowStreamReader(RowReader):
 
 
 class IbisReader(ArrowStreamReader):
-    """Reader of an ibis table or column, whose query is run once for each pass.
+    """Reader of an ibis table or column, which runs the query once for each pass.
 
-    The engine counts the rows, and returns only the columns required in a pass.
+    The engine counts the rows, and returns only the columns that a pass requires.
     """
 
     kind = "the ibis table"
@@ -306,7 +306,7 @@ class IbisReader(ArrowStreamReader):
 
 
 STREAM_METHODS = ("to_pyarrow_batches", "__arrow_c_stream__")
-"""Methods of ibis and of the Arrow PyCapsule interface that return Arrow streams.
+"""Methods in ibis and in the Arrow PyCapsule interface that return Arrow streams.
 
 See https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html.
 """
@@ -330,9 +330,9 @@ def plain_schema(schema: Any) -> Any:
 
 
 def conform_table(table: Any, schema: Any, reader_kind: str) -> Any:
-    """Return the columns of a pyarrow table that a plain schema names, with the schema's types.
+    """Return the columns of a pyarrow table that are in a plain schema, with the schema's types.
 
-    Raise ReadError if types differ in more than text and dictionary encodings.
+    Raise ReadError if types differ in anything but text and dictionary encodings.
     """
     decoded = decode_dictionaries(table.select(schema.names))
     if plain_schema(decoded.schema) != schema:
@@ -346,8 +346,8 @@ def conform_table(table: Any, schema: Any, reader_kind: str) -> Any:
 def has_schema(file: Any, schema: Any) -> bool:
     """Indicate whether a Parquet file has the same schema as its dataset.
 
-    Folder names of the file also define columns. Dictionary-encoded and plain columns with the same
-    value type are treated as equal.
+    The names of the file's folders also define columns. Dictionary-encoded and plain columns with
+    the same value type are treated as equal.
     """
     expected = {field.name: value_type(field.type) for field in schema}
     actual = {name: expected.get(name) for name in folder_values(file)}
@@ -356,7 +356,7 @@ def has_schema(file: Any, schema: Any) -> bool:
 
 
 def folder_values(file: Any) -> dict[str, Any]:
-    """Return the column values defined by a file's folder names, as in ``year=2024/``."""
+    """Return the column values that a file's folder names define, as in ``year=2024/``."""
     ds = optional_imports.pyarrow().dataset
     keys: dict[str, Any] = ds.get_partition_keys(file.partition_expression)
     return keys
@@ -365,7 +365,7 @@ def folder_values(file: Any) -> dict[str, Any]:
 def read_batches(
     file: Any, names: list[str], schema: Any, row_group: int | None = None
 ) -> Generator[Any, None, None]:
-    """Yield the rows of a Parquet file as pyarrow tables, one batch in memory at a time.
+    """Yield the rows of a Parquet file as pyarrow tables, with one batch at a time in memory.
 
     Text is dictionary-encoded with the same type for all files, since most files store encoded
     text.
@@ -379,7 +379,7 @@ def read_batches(
     schema : pyarrow.Schema
         Schema of the dataset.
     row_group : int, optional
-        The only row group to read.
+        Index of the row group to read. By default, all of them are read.
     """
     pa = optional_imports.pyarrow()
     from pyarrow.parquet import ParquetFile
@@ -397,7 +397,7 @@ def read_batches(
         parquet_file = ParquetFile(source, read_dictionary=[*dictionary_types])
         row_groups = range(parquet_file.num_row_groups) if row_group is None else [row_group]
         for batch in chain.from_iterable(
-            # one iterator per row group, since an iterator keeps all data that it has read
+            # each row group has its own iterator, since an iterator keeps all data that it has read
             parquet_file.iter_batches(CHUNK_ROWS, row_groups=[i], columns=stored_names)
             for i in row_groups
         ):
@@ -458,7 +458,7 @@ def is_path(source: Any) -> bool:
 
 
 def resolve_paths(source: Any) -> list[str]:
-    """Expand globs, and return the paths of files or the path of one directory."""
+    """Expand globs, and return the paths of files or the path of a single directory."""
     paths: list[str] = []
     for path in map(os.fspath, [source] if is_path(source) else source):
         is_exact = "://" in path or os.path.exists(path)

@@ -1,4 +1,4 @@
-"""Tasks that apply a function to each chunk of rows, on threads or on cluster workers."""
+"""Tasks that apply a function to each chunk of rows, in threads or on cluster workers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Result: TypeAlias = tuple[Any, Exception | None]
 """The pair (result, None) if a function succeeded, or (None, exception) if it failed."""
 
 RawChunk: TypeAlias = tuple[Any, Any, int]
-"""Table, its labels if read from another source, and the position of the first row."""
+"""Table, its labels if they come from another source, and the position of its first row."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -34,7 +34,7 @@ class Chunk:
     y : ndarray or series of n_chunk labels, or None
         The labels in their original type.
     start : int
-        Position of the first row among all rows, including rows outside the mask. In Spark, which
+        Position of the first row among all rows, including rows outside the mask. For Spark, which
         does not guarantee an order, this is the position within the partition.
     """
 
@@ -45,19 +45,19 @@ class Chunk:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ChunkTask:
-    """Picklable task, with a function of chunks, the columns that it reads, and a row mask.
+    """Picklable task, which consists of a function of chunks, the columns it reads, and a row mask.
 
-    Calling it with a `RawChunk` returns a `Result`.
+    Calling the task with a `RawChunk` returns a `Result`.
 
     Attributes
     ----------
     function : callable
         Function of a `Chunk`.
     without_dictionaries : callable
-        Function that decodes dictionary-encoded text (a list of distinct strings with an integer
-        code per row) in the tables of the reader.
+        Function that decodes dictionary-encoded text in the tables of the reader. Such text is a
+        list of distinct strings with an integer code per row.
     keeps_dictionaries : bool
-        Whether the function accepts dictionary-encoded text, in which case only labels are decoded.
+        Whether the function accepts dictionary-encoded text. If so, only labels are decoded.
     columns : tuple of int
         Positions of the columns of `Chunk.X` in the tables that are read.
     label : int or None
@@ -77,7 +77,7 @@ class ChunkTask:
     mask_start: int = 0
 
     def with_mask(self, mask: Mask | None, start: int) -> ChunkTask:
-        """Return the task with a mask of the counted rows, starting at row `start`."""
+        """Return the task with a mask of the counted rows that starts at row `start`."""
         return replace(self, mask=mask, mask_start=start)
 
     def __call__(self, chunk: RawChunk) -> Result:
@@ -102,9 +102,9 @@ class ChunkTask:
         Parameters
         ----------
         table : array, frame or series
-            Columns that are read.
+            The columns that were read.
         labels : array, series or None
-            Labels read from another source.
+            Labels that were read from another source.
         start : int
             Position of the first row among all rows.
         """
@@ -125,7 +125,7 @@ class ChunkTask:
 
 
 def map_in_order(task: ChunkTask, chunks: Iterable[RawChunk], n_threads: int) -> Iterator[Result]:
-    """Yield the result of a task for each chunk in order, computed on threads.
+    """Yield the result of a task for each chunk, in order. The results are computed in threads.
 
     At most `n_threads` + 1 chunks are in memory.
     """
@@ -147,9 +147,9 @@ def map_in_order(task: ChunkTask, chunks: Iterable[RawChunk], n_threads: int) ->
 
 
 def sum_tables(results: Iterable[Result]) -> Result:
-    """Sum integer tables, or tuples of integer tables, over all results.
+    """Add up the integer tables, or tuples of integer tables, of all results.
 
-    The result is (sum, None), or the first failed result if there is one. Integer addition is
+    The return value is (sum, None), or the first failed result if there is one. Integer addition is
     exact, so the sum does not depend on the order of chunks.
     """
     total: list[Any] = []

@@ -1,4 +1,4 @@
-"""Read Dask collections. Functions run where the partitions are, and only results are returned."""
+"""Reader of Dask collections, which runs functions where the partitions are."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skpublicdp.data.tables import pick_columns, slice_rows, table_height, table
 from skpublicdp.exceptions import ReadError
 
 FAN_IN = 8
-"""Number of partial sums added by one Dask task in a tree reduction."""
+"""Number of partial sums that a single Dask task adds up in a tree reduction."""
 
 
 class DaskReader(WorkerReader):
@@ -37,7 +37,7 @@ class DaskReader(WorkerReader):
     Parameters
     ----------
     collection : dask.dataframe.DataFrame, dask.dataframe.Series or dask.array.Array
-        Collection that returns the same rows in the same order whenever it is computed.
+        Collection that yields the same rows in the same order whenever it is computed.
     """
 
     kind = "the Dask collection"
@@ -67,7 +67,7 @@ class DaskReader(WorkerReader):
         return sum(self.lengths)
 
     def count_with(self, labels: DaskReader) -> None:
-        """Count the rows of both readers in one pass if they have the same number of partitions.
+        """Count the rows of two readers in one pass if they have the same number of partitions.
 
         Readers that have already been counted are not counted again.
         """
@@ -79,7 +79,7 @@ class DaskReader(WorkerReader):
     def _count_partitions(self, readers: list[DaskReader]) -> Iterator[tuple[int, ...]]:
         """Yield the numbers of rows of all partitions of each reader, counted in one pass.
 
-        The readers must have equally many partitions.
+        All readers must have the same number of partitions.
         """
         partitions = zip(
             *(self.reading(reader._partitions, [0]) for reader in readers), strict=True
@@ -88,15 +88,15 @@ class DaskReader(WorkerReader):
         return zip(*self._results(tasks), strict=True)
 
     def _partitions(self, columns: Sequence[int]) -> list[Any]:
-        """Return the partitions with only these columns, as `Partition` or Dask delayed objects.
+        """Return the partitions with these columns only, as `Partition` or Dask delayed objects.
 
         Nothing is computed.
         """
         selected = self._collection
         if self._array:
             selected = selected if self.flat else selected[:, list(columns)]
-            # no optimization for a flat array, for which Dask 2025.1 would return the key of a
-            # persisted array instead of its values
+            # a flat array is not optimized, since Dask 2025.1 would return the key of a persisted
+            # array instead of its values
             delayed = selected.to_delayed(optimize_graph=not self.flat)
             return self._embed_graphs(list(np.ravel(delayed)))
         if not self.flat:
@@ -135,7 +135,7 @@ class DaskReader(WorkerReader):
 
     @cached_property
     def _empty_table(self) -> Any:
-        """Empty table with all columns in their declared types.
+        """Empty table in which all columns have their declared types.
 
         A categorical column without declared categories has dtype object, since its categories come
         from private rows.
@@ -161,7 +161,7 @@ class DaskReader(WorkerReader):
         return self._empty_table if self.flat else pick_columns(self._empty_table, columns)
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        """Yield the non-empty partitions, computed on the workers and sent to this process."""
+        """Yield the non-empty partitions, which workers compute and send to this process."""
         template = self._template(columns)
         partitions = zip(self._partitions(columns), self.lengths, strict=True)
         tasks = [
@@ -177,7 +177,8 @@ class DaskReader(WorkerReader):
     def can_pair(self, labels: SourceColumn | None) -> bool:
         """Indicate whether workers can read labels together with the rows of a partition.
 
-        This is possible if the labels are in local memory, or are partitioned like the rows.
+        Reading both together is possible if the labels are in local memory or are partitioned in
+        the same way as the rows.
         """
         if labels is None or isinstance(labels.reader, MemoryReader):
             return True
@@ -186,7 +187,7 @@ class DaskReader(WorkerReader):
     def run(
         self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> Generator[Result, None, None]:
-        """Yield the result of each chunk, computed on the workers, in the order of the rows.
+        """Yield the result of each chunk, as computed by the workers, in the order of the rows.
 
         Parameters
         ----------
@@ -205,8 +206,8 @@ class DaskReader(WorkerReader):
     ) -> Result:
         """Return (sum, None) for the result tables of all chunks, or (None, exception).
 
-        The workers add partial sums in a tree, so only one table is sent to this process. The
-        parameters are as in `run`.
+        The workers add up partial sums in a tree, so only one table is sent to this process. The
+        parameters are those of `run`.
         """
         partial_sums = self._delay_partitions(sum_partition, task, columns, labels)
         while len(partial_sums) > 1:
@@ -255,10 +256,10 @@ class DaskReader(WorkerReader):
         ]
 
     def _results(self, tasks: Sequence[Any]) -> Generator[Any, None, None]:
-        """Yield the results of delayed tasks in order, computing a limited number in advance.
+        """Yield the results of delayed tasks in order, while computing a limited number in advance.
 
-        The limit bounds the memory used by results. The limit is about twice the number of threads,
-        which keeps all threads busy.
+        This limit bounds the memory that the results use. The limit is about twice the number of
+        threads, which keeps all threads busy.
         """
         client = _client()
         if client is None:
@@ -273,8 +274,8 @@ class DaskReader(WorkerReader):
         remaining = iter(tasks)
         try:
             while True:
-                # submitted in batches, since one message to the scheduler takes as long as
-                # thousands of rows
+                # calls are submitted in batches, since one message to the scheduler takes as long
+                # as processing thousands of rows
                 if 2 * len(futures) <= n_ahead:
                     batch = list(islice(remaining, n_ahead - len(futures)))
                     futures.extend(self.reading(client.compute, batch) if batch else ())
@@ -304,10 +305,10 @@ def _client() -> Any:
 
 
 class Partition:
-    """Partition with its own graph, which is computed inside the task that uses the partition.
+    """Partition with a graph of its own, which is computed inside the task that uses it.
 
-    If rows and labels were separate tasks, they would be sent between workers. This is a plain
-    class because Dask searches tuples and dataclasses for tasks.
+    If rows and labels were separate tasks, Dask would send them between workers. `Partition` is a
+    plain class because Dask searches tuples and dataclasses for tasks.
     """
 
     def __init__(self, graph: dict[Any, Any], key: Any) -> None:
@@ -323,7 +324,7 @@ def _delay(function: Any, *args: Any) -> Any:
 def _call_with_tables(function: Any, *args: Any) -> Any:
     """Return function(*args), where `Partition` arguments are replaced by computed tables."""
     partitions = [arg for arg in args if isinstance(arg, Partition)]
-    # in one graph, since rows and labels can be columns of the same table
+    # both are in one graph, since rows and labels can be columns of the same table
     graph = {key: task for partition in partitions for key, task in partition.graph.items()}
     keys = [partition.key for partition in partitions]
     tables = iter(optional_imports.dask().get(graph, keys))
@@ -336,7 +337,7 @@ def table_heights(*tables: Any) -> tuple[int, ...]:
 
 
 def declared_dtype(series: Any) -> Any:
-    """Return the declared type of a Dask column, or object if its categories come from rows."""
+    """Return a Dask column's declared type, or object if its categories come from the rows."""
     is_categorical = getattr(series.dtype, "categories", None) is not None
     if is_categorical and not series.cat.known:
         return np.dtype(object)
@@ -344,10 +345,10 @@ def declared_dtype(series: Any) -> Any:
 
 
 def check_partition(table: Any, template: Any, length: int) -> Result:
-    """Return (partition, None) if it has the declared columns, types and length.
+    """Return (partition, None) if the partition has the declared columns, types and length.
 
-    Otherwise (None, ReadError) is returned. Categories that the collection does not declare are
-    decoded.
+    If any of these differ, (None, ReadError) is returned. Categories that the collection does not
+    declare are decoded.
 
     Parameters
     ----------
@@ -356,7 +357,7 @@ def check_partition(table: Any, template: Any, length: int) -> Result:
     template : array, frame or series
         Empty table with the declared columns and types.
     length : int
-        Number of rows counted earlier.
+        Number of rows according to the earlier count.
     """
     if table_height(table) != length:
         return None, ReadError(
@@ -388,7 +389,7 @@ def _has_same_kinds(table: Any, template: Any) -> bool:
 def _kind_of_dtype(dtype: Any) -> str:
     """Return the kind of a column type: number, boolean, duration, date or other.
 
-    Integers and floats are one kind, since a missing value turns integers into floats.
+    Integers and floats belong to the same kind, since a missing value turns integers into floats.
     """
     if dtype.kind in "iuf":
         return "number"
@@ -411,12 +412,12 @@ def _without_undeclared_categories(table: Any, template: Any) -> Any:
 
 
 def _is_undeclared_category(dtype: Any, declared: Any) -> bool:
-    """Indicate whether a column's type is categorical and its declared type is not."""
+    """Indicate whether a column's type is categorical although its declared type is not."""
     return hasattr(dtype, "categories") and not hasattr(declared, "categories")
 
 
 def _raw_chunks(table: Any, y: Any, start: int) -> Iterator[RawChunk]:
-    """Yield the rows of a partition and their labels in chunks, which limits memory use.
+    """Yield the rows of a partition and their labels in chunks, in order to limit memory use.
 
     Parameters
     ----------
@@ -454,7 +455,7 @@ def map_partition(
     start : int
         Position of the first row of the partition among all rows.
     length : int
-        Number of rows counted earlier.
+        Number of rows according to the earlier count.
     """
     results = []
     task = task.with_mask(mask, start)
@@ -472,9 +473,9 @@ def map_partition(
 def sum_partition(
     task: ChunkTask, table: Any, y: Any, mask: Any, template: Any, start: int, length: int
 ) -> Result:
-    """Return (sum, None) for the result tables of a partition's chunks, or (None, exception).
+    """Return (sum, None) for the result tables of all chunks of a partition, or (None, exception).
 
-    The parameters are as in `map_partition`.
+    The parameters are those of `map_partition`.
     """
     table, failure = check_partition(table, template, length)
     if failure is not None:

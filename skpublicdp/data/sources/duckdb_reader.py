@@ -16,7 +16,7 @@ ORDER_PRESERVING_STEPS = {
     *("PARQUET_SCAN", "READ_PARQUET", "CSV_SCAN", "READ_CSV", "READ_CSV_AUTO"),
     *("PANDAS_SCAN", "ARROW_SCAN", "PYTHON_ARROW_SCAN"),
 }
-"""Query plan steps that preserve the order of rows according to DuckDB's documentation.
+"""Steps of a query plan that, according to DuckDB's documentation, preserve the order of rows.
 
 See https://duckdb.org/docs/stable/sql/dialect/order_preservation. All other steps are assumed to
 change the order.
@@ -24,7 +24,7 @@ change the order.
 
 
 class DuckDBReader(RowReader):
-    """Reader of a DuckDB relation, whose query is run and streamed once for each pass."""
+    """Reader of a DuckDB relation, which runs and streams the query once for each pass."""
 
     kind = "the DuckDB relation"
     remedy = "run its query by itself to see that it works"
@@ -37,7 +37,7 @@ class DuckDBReader(RowReader):
 
     @cached_property
     def ordered(self) -> bool:
-        """Whether every step of the query preserves the order of rows."""
+        """Whether every step of the query preserves the order of the rows."""
         return bool(self.reading(self._keeps_order))
 
     def _keeps_order(self) -> bool:
@@ -61,7 +61,7 @@ class DuckDBReader(RowReader):
         return self._relation.limit(0).to_arrow_table()
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
-        """Yield one table per Arrow batch of the streamed query."""
+        """Yield one table for each Arrow batch of the streamed query."""
         assert self.names is not None
         pa = optional_imports.pyarrow()
         quoted = ('"' + self.names[c].replace('"', '""') + '"' for c in columns)

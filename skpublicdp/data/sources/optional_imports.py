@@ -1,4 +1,4 @@
-"""Imports of optional packages, only when a container needs them."""
+"""Imports of optional packages, which are made only when a container needs them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @contextmanager
 def explain_missing(package: str, extra: str) -> Iterator[None]:
-    """Replace the ImportError of an optional package by an error that names the extra to install.
+    """Replace an optional package's ImportError with an error that names the extra to install.
 
     The new error is raised outside of the handler, so that the traceback shows a single error.
 

@@ -13,13 +13,13 @@ ORDER_PRESERVING_PREFIXES = (
     *("PROJECT", "ESTIMATED ROWS:", "SELECT ", "FILTER ", "FROM", "WITH_COLUMNS:", "["),
     *("SLICE[", "ROW_INDEX:"),
 )
-"""Prefixes of query plan lines whose steps preserve the order of rows. These steps are scans,
-filters and column expressions. All other steps are assumed to change the order.
+"""Prefixes of those lines in a query plan whose steps preserve the order of rows. These steps are
+scans, filters and column expressions. All other steps are assumed to change the order.
 """
 
 
 class PolarsReader(RowReader):
-    """Reader of a `polars.LazyFrame`, whose query is run and streamed once for each pass."""
+    """Reader of a `polars.LazyFrame`, which runs and streams the query once for each pass."""
 
     kind = "the lazy frame"
     remedy = "collect it by itself to see that its query works"
@@ -31,7 +31,7 @@ class PolarsReader(RowReader):
 
     @cached_property
     def ordered(self) -> bool:
-        """Whether all query steps preserve the row order, which joins and groups might not."""
+        """Whether all query steps preserve the row order, which joins and groups may change."""
         plan = self.reading(self._frame.explain, optimized=False)
         lines = plan.splitlines()
         return all(line.strip().startswith(ORDER_PRESERVING_PREFIXES) for line in lines)

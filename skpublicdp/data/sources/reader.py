@@ -1,4 +1,4 @@
-"""Row readers: the base class with redacted errors, and the reader of tables in memory."""
+"""Row readers: the base class, which redacts errors, and the reader of tables in memory."""
 
 from __future__ import annotations
 
@@ -28,16 +28,18 @@ from skpublicdp.exceptions import ReadError
 from skpublicdp.typing import Codes
 
 CHUNK_ROWS = 2**17
-"""Number of rows per chunk unless there are many columns, small enough to use little memory."""
+"""Number of rows per chunk, unless there are many columns. With this number, a chunk uses little
+memory."""
 
 MAX_CHUNK_VALUES = 2**22
-"""Maximum number of values per chunk, up to the number of columns that `MIN_ROWS` allows."""
+"""Maximum number of values per chunk, which applies up to the number of columns that `MIN_ROWS`
+allows."""
 
 MIN_ROWS = 2**10
 """Minimum number of rows in a chunk with very many columns."""
 
 END = object()
-"""Default of `next` that marks the end of an iterator of tables."""
+"""Default value of `next`, which marks the end of an iterator of tables."""
 
 
 def rows_per_chunk(n_columns: int) -> int:
@@ -46,16 +48,16 @@ def rows_per_chunk(n_columns: int) -> int:
 
 
 class RowReader(ABC):
-    """Reader of the rows in one container, which must return the same rows in every pass.
+    """Reader of the rows in a container, which must return the same rows in every pass.
 
     Attributes
     ----------
     kind : str
-        Name of the container in messages.
+        Name of the container, used in messages.
     remedy : str
-        Remedy in the message about unreadable rows.
+        Remedy that the message about unreadable rows suggests.
     remedy_if_changed : str
-        Remedy in the message about a change in the number of rows between passes.
+        Remedy that is suggested if the number of rows changes between passes.
     names : tuple of str or None
         Names of the columns, or None for arrays.
     n_columns : int
@@ -63,7 +65,7 @@ class RowReader(ABC):
     flat : bool
         Whether the container is a one-dimensional array or series rather than a table.
     ordered : bool
-        Whether every pass gives the rows in the same order.
+        Whether every pass returns the rows in the same order.
     """
 
     kind: ClassVar[str]
@@ -75,7 +77,7 @@ class RowReader(ABC):
 
     @property
     def ordered(self) -> bool:
-        """Whether every pass gives the rows in the same order."""
+        """Whether every pass returns the rows in the same order."""
         return True
 
     @cached_property
@@ -135,7 +137,7 @@ class RowReader(ABC):
         return concatenate_tables(tables) if tables else self.empty(columns)
 
     def _take(self, columns: Sequence[int], positions: Codes) -> Iterator[Any]:
-        """Yield tables that together are the rows at non-decreasing positions."""
+        """Yield tables that together contain the rows at non-decreasing positions."""
         with contextlib.closing(self._read(columns)) as tables:
             yield from pick_from_tables(tables, positions, 0)
 
@@ -148,7 +150,7 @@ class RowReader(ABC):
 
     @classmethod
     def reading(cls, call: Any, *args: Any, **options: Any) -> Any:
-        """Return the result of call(*args, **options), which reads rows of the container.
+        """Return the result of call(*args, **options), a call that reads rows of the container.
 
         Exceptions from other packages may quote a private value, so they are replaced by ReadError.
         """
@@ -171,7 +173,7 @@ class RowReader(ABC):
 
 
 class WorkerReader(RowReader):
-    """Reader of rows held by other processes, which apply functions to their own rows."""
+    """Reader of rows that are held by other processes, which apply functions to their own rows."""
 
     @abstractmethod
     def can_pair(self, labels: SourceColumn | None) -> bool:
@@ -181,23 +183,23 @@ class WorkerReader(RowReader):
     def run(
         self, task: Any, columns: Sequence[int], labels: SourceColumn | None
     ) -> Generator[Any, None, None]:
-        """Yield the result of a `ChunkTask` for each chunk, computed on the workers."""
+        """Yield the result of a `ChunkTask` for each chunk, as computed by the workers."""
 
     @abstractmethod
     def run_sum(self, task: Any, columns: Sequence[int], labels: SourceColumn | None) -> Any:
-        """Return (sum, None) of the result tables of all chunks, or (None, exception)."""
+        """Return (sum, None) for the result tables of all chunks, or (None, exception)."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceColumn:
-    """A column of a row source that can be passed as `y`.
+    """Column of a row source, which can be passed as `y`.
 
     Attributes
     ----------
     reader : RowReader
         Reader of the container.
     position : int
-        Position of the column in the container.
+        Position of the column within the container.
     """
 
     reader: RowReader
@@ -209,37 +211,37 @@ class SourceColumn:
         return self.reader.n_rows
 
     def empty(self) -> Any:
-        """Return an empty column of the same type."""
+        """Return an empty column of the same data type."""
         return self.take_from(self.reader.empty([self.position]))
 
     def take_from(self, table: Any) -> Any:
-        """Return the column of a table that was read for this column alone."""
+        """Return the column from a table that was read for this column alone."""
         if self.reader.flat:
             return table
         return pick_column(self.reader.without_dictionaries(table), 0)
 
 
 def is_package_error(failure: BaseException) -> bool:
-    """Indicate whether an exception is from this package, so that its message quotes no value."""
+    """Indicate whether an exception comes from this package and therefore quotes no value."""
     return type(failure).__module__.split(".")[0] == "skpublicdp"
 
 
 def without_traceback(failure: Exception) -> Exception:
     """Remove the traceback and causes of an exception in place, and return the exception.
 
-    Frames in the traceback contain private rows.
+    The frames in a traceback contain private rows.
     """
     failure.__cause__ = failure.__context__ = None
     return failure.with_traceback(None)
 
 
 def pick_from_tables(tables: Iterable[Any], positions: Codes, start: int) -> Iterator[Any]:
-    """Select the rows of consecutive tables at given positions, and yield them as tables.
+    """Select the rows at given positions from consecutive tables, and yield them as tables.
 
     Parameters
     ----------
     tables : iterable of table
-        Consecutive rows.
+        Tables of consecutive rows.
     positions : ndarray of intp
         Non-decreasing positions among all rows.
     start : int
@@ -280,8 +282,8 @@ def rechunk(tables: Iterable[Any], rows: int) -> Iterator[Any]:
 def is_instance(candidate: Any, module: str, *names: str) -> bool:
     """Indicate whether an object is an instance of a class from an optional package.
 
-    The package is not imported. If it has not been imported before, the object cannot be an
-    instance of its classes.
+    The package is not imported. If the package has not been imported before, the object cannot be
+    an instance of its classes.
 
     Parameters
     ----------
@@ -309,13 +311,13 @@ def check_distinct_names(names: Sequence[Any], reader_kind: str) -> None:
 
 
 def text_names(names: Iterable[Any]) -> tuple[str, ...] | None:
-    """Return the column names if all are strings, as in scikit-learn, otherwise None."""
+    """Return the column names if all of them are strings, as in scikit-learn, or else None."""
     names = tuple(names)
     return names if all(isinstance(name, str) for name in names) else None
 
 
 class MemoryReader(RowReader):
-    """Reader of a table or column in memory, which is sliced without copying all rows."""
+    """Reader of a table or column in memory, which slices it without copying all rows."""
 
     kind = "a table in memory"
     remedy = "check that it is an array or a frame"
@@ -341,18 +343,18 @@ class MemoryReader(RowReader):
     def chunks(self, columns: Sequence[int], rows: int) -> Generator[Any, None, None]:
         """Yield all rows in tables of `rows` rows each. Only the last table can be shorter.
 
-        Rows are sliced before columns are selected, which keeps copies small.
+        Rows are sliced before columns are selected, so that copies are small.
         """
         for start in range(0, self.n_rows, rows):
             table = slice_rows(self._table, start, min(start + rows, self.n_rows))
             yield table if self.flat else pick_columns(table, columns)
 
     def slice_column(self, column: int, start: int, stop: int) -> Any:
-        """Return the rows `start`, ..., `stop` - 1 of the column at a position."""
+        """Return the rows `start`, ..., `stop` - 1 of the column at a given position."""
         table = slice_rows(self._table, start, stop)
         return table if self.flat else pick_column(table, column)
 
     def take_rows(self, columns: Sequence[int], positions: Codes) -> Any:
-        """Return the rows at positions in any order, using indexing instead of a pass."""
+        """Return the rows at positions given in any order, by indexing instead of a pass."""
         rows = take_rows(self._table, positions)
         return rows if self.flat else pick_columns(rows, columns)

@@ -1,4 +1,4 @@
-"""Read rows that stay at several sites, which receive tasks and return integer tables."""
+"""Reader for rows that remain at several sites, which receive tasks and return integer tables."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ ROWS_KEY = "rows"
 
 
 class SiteAnswer(NamedTuple):
-    """Answer of a site to a task."""
+    """Answer that a site gives to a task."""
 
     tables: tuple[NDArray[np.int64], ...] = ()
     """Integer tables of the site's rows, which the coordinator adds up. The tables are not
-    protected by noise. Secure aggregation can add masks to the tables, modulo 2**64, that cancel in
-    the sum."""
+    protected by noise. Secure aggregation can add masks to the tables, modulo 2**64, which cancel
+    out in the sum."""
     facts: Any = None
-    """Facts that the site declares to be public, sent only for tasks that request facts: columns
-    and types, the number of rows, and the set of labels."""
+    """Facts that the site declares to be public: columns and types, the number of rows, and the set
+    of labels. Such facts are sent only if a task requests them."""
 
 
 class AnswersTasks(Protocol):
@@ -42,28 +42,28 @@ class AnswersTasks(Protocol):
 
 
 class SiteTask(NamedTuple):
-    """Task for one site: the call ``function(*args, **options)`` and the use of its result."""
+    """Task for a site: the call ``function(*args, **options)``, and how to use its result."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     options: dict[str, Any]
     result: str
-    """Use of the result: ``"tables"`` or ``"facts"`` are sent back, ``"keep"`` is stored at the
-    site."""
+    """Use of the result: ``"tables"`` and ``"facts"`` are sent back, whereas ``"keep"`` stores the
+    result at the site."""
     key: str
-    """Key of a stored result."""
+    """Key under which the result is stored."""
     released_keys: tuple[str, ...]
     """Keys of stored results that are no longer needed."""
 
 
 class PerSite(NamedTuple):
-    """Argument of a task with a different value for each site."""
+    """Argument of a task that has a different value for each site."""
 
     values: Sequence[Any]
 
 
 class SiteObject:
-    """Object that each site stores for its own rows. Tasks refer to the object by its key.
+    """Object that each site stores for its own rows. Tasks refer to the object by a key.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class SiteObject:
 
 
 class SiteGroup:
-    """Sites of one set of rows, from the coordinator's point of view.
+    """Sites that together hold a set of rows, from the coordinator's point of view.
 
     Parameters
     ----------
@@ -118,14 +118,14 @@ class SiteGroup:
         return [answer.facts for answer in self._answers(function, args, options, "facts")]
 
     def keep(self, function: Callable[..., Any], *args: Any, **options: Any) -> str:
-        """Let each site store the result of a function, and return the key of the results."""
+        """Make each site store the result of a function, and return the key of the results."""
         key = next(self._keys)
         for _ in self._answers(function, args, options, "keep", key):
             pass
         return key
 
     def release_with(self, owner: SiteObject) -> None:
-        """Let the sites delete an object once `owner`, its local proxy, is deleted."""
+        """Make the sites delete an object once `owner`, its local proxy, is deleted."""
         weakref.finalize(owner, self._released.append, owner.key).atexit = False
 
     def _answers(
@@ -148,14 +148,14 @@ class SiteGroup:
 
 
 def encode_task(task: SiteTask) -> bytes:
-    """Serialise a task to bytes, replacing site objects by their keys."""
+    """Serialise a task to bytes, replacing site objects with their keys."""
     with io.BytesIO() as file:
 
         class TaskPickler(optional_imports.cloudpickle().Pickler):  # type: ignore[misc]
-            """Pickler that writes the keys of site objects."""
+            """Pickler that replaces site objects with their keys."""
 
             def persistent_id(self, candidate: Any) -> str | None:
-                """Return the key of a site object, or None for other objects."""
+                """Return the key of a site object, or None for any other object."""
                 return candidate.key if isinstance(candidate, SiteObject) else None
 
         TaskPickler(file, protocol=pickle.HIGHEST_PROTOCOL).dump(task)
@@ -163,14 +163,14 @@ def encode_task(task: SiteTask) -> bytes:
 
 
 class _TaskUnpickler(pickle.Unpickler):
-    """Unpickler that replaces keys by the objects stored at a site."""
+    """Unpickler that replaces keys with the objects stored at a site."""
 
     def __init__(self, task: bytes, objects: dict[str, Any]) -> None:
         super().__init__(io.BytesIO(task))
         self._objects = objects
 
     def persistent_load(self, key: str) -> Any:
-        """Return the object that is stored under a key."""
+        """Return the object that is stored under the given key."""
         if key not in self._objects:
             raise ReadError(
                 "A site no longer has an object from an earlier task of this fit, probably because "
@@ -180,13 +180,13 @@ class _TaskUnpickler(pickle.Unpickler):
 
 
 def decode_task(task: bytes, objects: dict[str, Any]) -> SiteTask:
-    """Restore a task written by `encode_task`, with the objects of one site."""
+    """Restore a task written by `encode_task`, using the objects of one site."""
     decoded: SiteTask = _TaskUnpickler(task, objects).load()
     return decoded
 
 
 def as_tables(result: Any) -> SiteAnswer:
-    """Return the integer tables computed by a task as an answer.
+    """Return a `SiteAnswer` with the integer tables that a task computed.
 
     Raise TypeError if the tables do not contain integers.
     """
@@ -198,7 +198,7 @@ def as_tables(result: Any) -> SiteAnswer:
 
 
 class SitesReader(SiteObject, RowReader):
-    """Proxy reader for the rows of several sites, which does not read any rows.
+    """Proxy for the readers of several sites' rows, which does not read any rows itself.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class SitesReader(SiteObject, RowReader):
         self._template = template
 
     def with_rows(self, key: str, sizes: Sequence[int]) -> SitesReader:
-        """Return a reader of other rows with the same columns, stored at the sites under a key."""
+        """Return a reader of other rows with the same columns, which sites store under a key."""
         reader = SitesReader(self.group, key, self._template, self.names or (), sizes)
         self.group.release_with(reader)
         return reader

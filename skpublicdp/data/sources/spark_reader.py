@@ -1,4 +1,4 @@
-"""Read Spark DataFrames. Functions run on the executors, and only results are returned."""
+"""Reader of Spark DataFrames, which runs functions on the executors and returns their results."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from skpublicdp.data.tables import table_height, table_width
 from skpublicdp.exceptions import ReadError
 
 Output = tuple[int, Result]
-"""Number of rows in a chunk or a partition, and the function's result for these rows."""
+"""Number of rows in a chunk or a partition, and the result of the function for these rows."""
 
 OUTPUT_SCHEMA = "n_rows long, result binary"
-"""Schema of the rows returned by the executors, in which results are pickled."""
+"""Schema of the rows that executors return, in which results are pickled."""
 
 
 class SparkReader(WorkerReader):
     """Reader of a Spark DataFrame (classic or Spark Connect), using `mapInArrow`.
 
-    Spark can run a task several times, after a failure or through speculative execution. Spark only
-    returns the output of one run of each task, so no row is counted twice.
+    Spark may run a task several times, either after a failure or through speculative execution.
+    However, Spark returns the output of only one run of each task, so no row is counted twice.
     """
 
     kind = "the Spark DataFrame"
@@ -47,7 +47,7 @@ class SparkReader(WorkerReader):
 
     @property
     def ordered(self) -> bool:
-        """False, since Spark does not guarantee an order of rows."""
+        """False, since Spark guarantees no order of rows."""
         return False
 
     @cached_property
@@ -77,12 +77,12 @@ class SparkReader(WorkerReader):
     def run(
         self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> Generator[Result, None, None]:
-        """Yield the result of each chunk, computed on the executors, partition by partition.
+        """Yield the result of each chunk, as computed by the executors, partition by partition.
 
         Parameters
         ----------
         task : ChunkTask
-            Function of chunks; it must be picklable.
+            Function of chunks, which must be picklable.
         columns : sequence of int
             Positions of the columns that are read.
         labels : None
@@ -102,9 +102,9 @@ class SparkReader(WorkerReader):
     def run_sum(
         self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> Result:
-        """Return (sum, None) of the result tables of all chunks, or (None, exception).
+        """Return (sum, None) for the result tables of all chunks, or (None, exception).
 
-        Each partition sends a single table to the driver. Parameters are as in `run`.
+        Each partition sends a single table to the driver. The parameters are those of `run`.
         """
         outputs = self.reading(self._map_partitions, partial(sum_chunks, task), columns)
         rows = self.reading(outputs.collect)
@@ -177,7 +177,7 @@ def _outputs(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
 def map_chunks(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
     """Yield (number of rows, Result) for each chunk of a partition, up to the first failure.
 
-    Parameters are as in `_outputs`.
+    The parameters are those of `_outputs`.
     """
     for n_rows, (result, failure) in _outputs(task, tables):
         yield n_rows, (result, failure)
@@ -186,9 +186,9 @@ def map_chunks(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
 
 
 def sum_chunks(task: ChunkTask, tables: Iterator[Any]) -> list[Output]:
-    """Return [(number of rows, Result)] for the sum over a partition's chunks, if there are any.
+    """Return [(number of rows, Result)] for the sum over the chunks of a partition, if any.
 
-    Parameters are as in `_outputs`.
+    The parameters are those of `_outputs`.
     """
     heights: list[int] = []
 
