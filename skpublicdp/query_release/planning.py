@@ -185,8 +185,8 @@ def epsilon_for(
 
     See Also
     --------
-    expected_error : The error for a given ε. skpublicdp.guarantees.epsilon_finite : The ε of a
-    classifier that draws one rule.
+    expected_error : The error for a given ε.
+    skpublicdp.guarantees.epsilon_finite : The ε of a classifier that draws one rule.
 
     Examples
     --------

@@ -90,8 +90,8 @@ class MarginalQueries(QueryClass):
 
     See Also
     --------
-    RectangleQueries : Boxes in numeric columns. skpublicdp.plotting.MarginalDisplay : Plots a
-    released marginal of one column.
+    RectangleQueries : Boxes in numeric columns.
+    skpublicdp.plotting.MarginalDisplay : Plots a released marginal of one column.
 
     Examples
     --------
