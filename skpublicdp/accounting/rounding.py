@@ -173,7 +173,7 @@ def fraction_above(value: Fraction, digits: int = FRACTION_BITS) -> Fraction:
 
 
 def _binary_unit(value: Fraction, digits: int) -> Fraction:
-    """Return the power of two that scales a fraction to `digits` binary digits before the point."""
+    """Return the power of two by which a fraction gets `digits` digits before its binary point."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     if value < Fraction(2) ** exponent:  # ensure 2^exponent <= value < 2^(exponent + 1)
         exponent -= 1
