@@ -500,8 +500,8 @@ class PrivateScores:
         Since the ROC curve is monotone, the lower band follows from the intervals at single
         thresholds. At a false positive rate f, consider every threshold whose false positive rate
         is at most f, according to the upper end of its interval. At each of these thresholds, the
-        curve is not below the lower confidence limit of the true positive rate. The upper band is constructed
-        symmetrically.
+        curve is not below the lower confidence limit of the true positive rate. The upper band is
+        constructed symmetrically.
         """
         (low_fpr, high_fpr), (low_tpr, high_tpr) = intervals.swapaxes(1, 2)
         fpr, tpr, _ = self.roc_curve(pos_label)
