@@ -31,12 +31,12 @@ WORDS = (
 )
 NEEDS = {  # what a reader has: what is said there, and what to use
     "text and missing values": (
-        "Text, categories, missing values",
+        "text, categories or missing values",
         "SemiPrivateBoostingClassifier",
     ),
     "a number": ("The outcome is a number", "SemiPrivateBoostingRegressor"),
     "one rule": ("one rule that fits on a page", "SemiPrivateClassifier"),
-    "status goes with the label": ("Who is public goes with the label", "PPMHalfspaceClassifier"),
+    "status goes with the label": ("The label decides who is public", "PPMHalfspaceClassifier"),
     "labels cost money": ("Labels cost money", "SubsamplingActiveLearner"),
     "few labels": ("needs many rows", "LabelBoostClassifier"),
     "statistics": ("Distributions and quantiles", "PAPQueryRelease"),
