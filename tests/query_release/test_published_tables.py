@@ -362,7 +362,7 @@ class TestUnmeasuredColumns:
         rows = pd.DataFrame({"a": ["x", "y"] * 500, "b": ["x", "y"] * 500})
         for k, advice in (([("a", "b")], True), (0, False)):
             with pytest.raises(ValueError, match="must be a positive integer") as caught:
-                PAPQueryRelease(MarginalQueries(k)).fit(rows, X_public=rows[:50])
+                PAPQueryRelease(MarginalQueries(k)).fit(rows, X_public=rows[:50].copy())
             assert ("pass them as workload" in str(caught.value)) == advice
 
 
