@@ -26,9 +26,10 @@ import pandas as pd
 from ablation import Case, Tuned, ablate
 from bench_growth import conjunctions, errors, population
 from bench_marginals import adult
+from bench_ppm import box_rows, polytope_rows
 from report import print_table, save_table
 
-from skpublicdp import PAPQueryRelease
+from skpublicdp import PAPQueryRelease, PPMHalfspaceClassifier
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import (
     CustomQueries,
@@ -354,7 +355,43 @@ QUERY_RELEASE = (
     Tuned("pmw.grid_cover", "MAX_AXIS_CELLS", "pmw", {"512": 512, "2048": 2048}),
 )
 
+
+def mixture(pool, rows, d, noise, private_inside, n_faces, seed):
+    """Return the error of a rule with many halfspaces on new rows of a mixture."""
+    generator = np.random.default_rng(seed)
+    X, inside = rows(30_000, d, generator)
+    truth = (inside == private_inside).astype(int)
+    y = np.where(generator.random(len(X)) < noise, 1 - truth, truth)
+    clf = PPMHalfspaceClassifier(
+        private_label=1, pool=pool, max_intersections=n_faces, max_halfspaces=400, random_state=seed
+    ).fit(X[:20_000], y[:20_000])
+    return {"error": np.mean(clf.predict(X[20_000:]) != truth[20_000:])}
+
+
+def mixtures(_):
+    """Return cases of boxes and polytopes, with the private label inside or outside."""
+    kinds = {"box": ("axes", box_rows, 5), "polytope": ("auto", polytope_rows, 2)}
+    return {
+        (kind, noise, private_inside, n_faces): partial(
+            mixture, *kinds[kind], noise, private_inside, n_faces
+        )
+        for kind, noise, private_inside, n_faces in itertools.product(
+            kinds, (0.0, 0.1), (True, False), (10, 20)
+        )
+    }
+
+
+HYPOTHESES = (
+    Tuned(
+        "growing_unions",
+        "DEFAULT_FIRST_WEIGHT",
+        "mixtures",
+        {"0.05": 0.05, "0.7": 0.7, "1": 1.0},
+    ),
+)
+
 PARTS = {
+    "hypotheses": (HYPOTHESES, {"mixtures": mixtures}),
     "query_release": (QUERY_RELEASE, WORKLOADS),
     "boosting": (
         tuple(Tuned(m, n, w, o) for m, n, w, o in ablate_boosting.LINES),

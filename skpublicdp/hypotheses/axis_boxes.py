@@ -12,7 +12,7 @@ from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses.base import PublicSample
 from skpublicdp.hypotheses.halfspace_sets import HalfspaceSet, open_complements
 from skpublicdp.hypotheses.intersections import IntersectionCover, max_pool_size, unrank
-from skpublicdp.hypotheses.polytopes import Polytope
+from skpublicdp.hypotheses.polytopes import Polytope, if_else
 from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers
 
@@ -47,9 +47,7 @@ class AxisBox(Polytope):
             self._condition(normal, offset)
             for normal, offset in zip(self.faces.normals, self.faces.offsets, strict=True)
         ]
-        condition = "\n   and ".join(conditions)
-        inside, outside = self._labels[self.inside], self._labels[self._outside]
-        return f"if {condition} (≈):\n    predict {inside}\nelse:\n    predict {outside}"
+        return if_else(conditions, self._labels[self.inside], self._labels[self._outside])
 
     def _condition(self, normal: Floats, offset: float) -> str:
         """Return the condition, in words, that a row inside the box satisfies at one face."""

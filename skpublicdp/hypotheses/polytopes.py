@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from skpublicdp.hypotheses.base import (
@@ -69,8 +71,7 @@ class Polytope(Hypothesis):
             f"{weighted_sum(normal, self._names)} >= {offset + 0.0:.6g}"
             for normal, offset in zip(self.normals, self.offsets, strict=True)
         ]
-        condition = "\n   and ".join(conditions)
-        return f"if {condition} (≈):\n    predict {inside}\nelse:\n    predict {outside}"
+        return if_else(conditions, inside, outside)
 
 
 class HalfspaceUnion(Polytope):
@@ -97,6 +98,11 @@ class HalfspaceUnion(Polytope):
             f"{weighted_sum(normal, self._names)} < {offset + 0.0:.6g}"
             for normal, offset in zip(self.faces.normals, self.faces.offsets, strict=True)
         ]
-        condition = "\n   and ".join(conditions)
-        inside, outside = self._labels
-        return f"if {condition} (≈):\n    predict {outside}\nelse:\n    predict {inside}"
+        covered, elsewhere = self._labels
+        return if_else(conditions, elsewhere, covered)
+
+
+def if_else(conditions: Sequence[str], inside: str, outside: str) -> str:
+    """Return a rule that predicts one label if all conditions hold, and another one otherwise."""
+    condition = "\n   and ".join(conditions)
+    return f"if {condition} (≈):\n    predict {inside}\nelse:\n    predict {outside}"
