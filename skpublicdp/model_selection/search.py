@@ -25,6 +25,7 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.base_learner import DelegatingClassifier, is_repeatable, mechanism_event
+from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.model_selection.candidates import Candidate, FittedCandidate, make_candidates
@@ -270,7 +271,8 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         positions, chosen_by = self._screen(candidates, rows)
         fitted = self._choose_and_fit(candidates, positions, rows, ledger)
         chosen, learner = candidates[fitted.position], fitted.learner
-        self._state_what_holds(chosen, learner, candidates, positions, chosen_by, ledger)
+        described = public_data_assumptions(X_public)
+        self._state_what_holds(chosen, learner, candidates, positions, chosen_by, described, ledger)
         self.best_index_ = fitted.position
         self.best_params_ = chosen.params
         self.best_estimator_: Any = chosen.assemble(rows.features(chosen).steps, learner)
@@ -287,17 +289,20 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
         candidates: list[Candidate],
         positions: list[int],
         chosen_by: str,
+        described: tuple[str, ...],
         ledger: Ledger,
     ) -> None:
         """Set the receipt and the guarantee of the search and of its fitted learner.
 
         The receipt of the learner alone would omit the choice. The learner's own bound would assume
-        that its class was fixed in advance.
+        that its class was fixed in advance. `described` contains the assumption about public rows
+        that were generated from a description.
         """
         # a learner that is not semi-private sampled its own noise
         samples_by_seed = not chosen.is_semi_private and is_repeatable(learner)
         self.privacy_ = ledger.receipt(
-            assumptions=self._assumptions(candidates), secure=not samples_by_seed
+            assumptions=(*self._assumptions(candidates), *described),
+            secure=not samples_by_seed,
         )
         if hasattr(learner, "privacy_") or chosen.is_semi_private:
             learner.privacy_ = self.privacy_

@@ -48,6 +48,8 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp._internal.coupling import couples_rows
+from skpublicdp.data import describe_columns
+from skpublicdp.data.public_rows import DESCRIBED
 from skpublicdp.data.tables import take_rows
 from skpublicdp.hypotheses import FiniteClass, Stumps, Thresholds, Union
 from skpublicdp.model_selection import SemiPrivateSearchCV, check_pipeline
@@ -503,6 +505,14 @@ class TestSearch:
             self.searched(steps, budget, **(mask if marked else {}))
         assert budget.spent().epsilon == 0
         assert len(budget.ledger) == 0
+
+    def test_described_public_rows_are_assumed_in_the_receipt(self):
+        X, y = np.random.default_rng(0).random(size=(300, 2)), np.arange(300) % 2
+        search = SemiPrivateSearchCV(SemiPrivateClassifier(), {"alpha": [0.1, 0.2]}, random_state=0)
+        public = describe_columns({"a": (0, 1), "b": (0, 1)})
+        assert DESCRIBED in search.fit(X, y, X_public=public).privacy_.assumptions
+        actual = np.random.default_rng(1).random((50, 2))
+        assert DESCRIBED not in search.fit(X, y, X_public=actual).privacy_.assumptions
 
     def test_what_cannot_be_seen_is_assumed_in_the_receipt(self):
         assumption = "these steps are assumed to transform each row independently of other rows"
