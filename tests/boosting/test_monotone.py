@@ -242,7 +242,7 @@ def test_columns_are_given_by_name_by_position_or_all_of_them(given):
 
 
 def test_three_labels_have_no_direction():
-    clf = SemiPrivateBoostingClassifier(monotonic_cst={"age": 1})
+    clf = SemiPrivateBoostingClassifier(monotonic_cst={"age": 1}, random_state=0)
     with pytest.raises(ValueError, match="only for binary classification and regression; y has 3"):
         clf.fit(X, np.arange(len(X)) % 3, X_public=PUBLIC)
     clf.set_params(monotonic_cst={"age": 0}).fit(X, np.arange(len(X)) % 3, X_public=PUBLIC)
