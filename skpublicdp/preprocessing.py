@@ -19,7 +19,13 @@ from skpublicdp._internal.html_repr import HTMLReprMixin
 from skpublicdp._internal.parameters import all_or_nothing, check_parameters
 from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp.data.kinds import infer_public_kind
-from skpublicdp.data.public_rows import DescribedRows, reference_sample, warn_no_public
+from skpublicdp.data.public_rows import (
+    DescribedRows,
+    is_described,
+    mark_described,
+    reference_sample,
+    warn_no_public,
+)
 from skpublicdp.data.roles import (
     check_index,
     check_mask,
@@ -199,8 +205,13 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
             Transformed rows, in the type that the transformer returns.
         """
         check_is_fitted(self)
-        X = self._validate(self._in_fit_container(X), reset=False)
-        return self._call_redacted("transform", X)
+        if is_described(X):
+            rows = self._in_fit_container(X)
+            if rows is X:
+                rows = take_rows(X, np.arange(X.shape[0]))  # a copy, which is not marked
+            # the inner call applies set_output, which would replace a marked table by another one
+            return mark_described(self.transform(rows))
+        return self._call_redacted("transform", self._validate(X, reset=False))
 
     @_available_if_transformer_has("inverse_transform")
     def inverse_transform(self, X: Any) -> Any:

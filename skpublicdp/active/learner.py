@@ -49,7 +49,7 @@ from skpublicdp.data.labels import (
     label_column,
     require_target,
 )
-from skpublicdp.data.public_rows import public_data_assumptions
+from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
 from skpublicdp.data.tables import count_rows, take_rows
 from skpublicdp.data.validation import as_numbers, check_rows
@@ -328,6 +328,8 @@ class SubsamplingActiveLearner(
         plan, is_counted, ledger = self._open_ledger(X, groups, pending)
         roles = split_roles(self, X, X_public=X_public, numeric=True, groups=groups)
         public = roles.separate_numbers()
+        if is_described(X_public):
+            public = mark_described(public)
         public_label_columns = public_labels(X_public, y_public, label_column)
         X = as_numbers(roles.table)
         check_length(y, len(X))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -103,9 +105,34 @@ class DescribedRows:
         return Container(container.library, tuple(names)).build(values)
 
 
+_described_tables: WeakValueDictionary[int, Any] = WeakValueDictionary()
+"""Tables computed from described rows, indexed by `id`. Tables that are no longer used drop out."""
+
+
 def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
     """Return the assumptions about described public rows, for a receipt."""
-    return (DESCRIBED,) if isinstance(X_public, DescribedRows) else ()
+    return (DESCRIBED,) if is_described(X_public) else ()
+
+
+def is_described(X_public: Any) -> bool:
+    """Indicate whether public rows were generated from a description.
+
+    This holds for rows from `describe_columns`, and for tables that `mark_described` has marked.
+    """
+    if isinstance(X_public, DescribedRows):
+        return True
+    return X_public is not None and _described_tables.get(id(X_public)) is X_public
+
+
+def mark_described(table: Any) -> Any:
+    """Mark a table as computed from described rows, and return the same table.
+
+    The mark belongs to the object, since an array has no attributes of its own. A copy of the table
+    is not marked, and neither is an object without weak references, such as None or a list.
+    """
+    with suppress(TypeError):
+        _described_tables[id(table)] = table
+    return table
 
 
 def describe_columns(

@@ -32,7 +32,7 @@ from skpublicdp.base_learner import (
     mechanism_event,
 )
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
-from skpublicdp.data.public_rows import public_data_assumptions
+from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
 from skpublicdp.data.schema import bounds_by_position
 from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import BaseAccuracy
@@ -336,6 +336,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             classes=self.classes,
         )
         public = rows.X_public if rows.n_public else None
+        if is_described(X_public):
+            public = mark_described(public)
         bounds = bounds_by_position(self.bounds, feature_names(self))  # base learners see no names
         base = self._base_learner(bounds)
         check_classes(base, rows.classes)

@@ -16,6 +16,7 @@ from sklearn.model_selection import KFold
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.accounting.filters import MAX_FIT_EPSILON
 from skpublicdp.base_learner import fit_base
+from skpublicdp.data.public_rows import mark_described
 from skpublicdp.data.tables import take_rows
 from skpublicdp.model_selection.candidates import Candidate
 from skpublicdp.model_selection.search_rows import SearchRows
@@ -75,7 +76,15 @@ def screen_candidates(
         [
             # worker processes only receive public data
             delayed(_public_mistakes)(
-                learner, X, labelled, labels, classes, split, scaled_epsilon, delta
+                learner,
+                X,
+                labelled,
+                labels,
+                classes,
+                split,
+                scaled_epsilon,
+                delta,
+                rows.described,
             )
             for learner, X in learners
             for split in splits
@@ -111,6 +120,7 @@ def _public_mistakes(
     split: tuple[NDArray[np.intp], NDArray[np.intp]],
     epsilon: float,
     delta: float,
+    described: bool,
 ) -> NDArray[np.bool_]:
     """Return a mask of the labelled public rows misclassified by one cross-validation fit.
 
@@ -132,8 +142,12 @@ def _public_mistakes(
         Indices of the training and the test rows among the labelled rows.
     epsilon, delta : float
         Privacy budget of the fit.
+    described : bool
+        Whether the public rows come from a description.
     """
     train, test = split
+    if described:  # a worker process receives a copy, which is not marked
+        X_public = mark_described(X_public)
     with public_computation():
         model = fit_base(
             clone(learner),

@@ -20,7 +20,7 @@ from skpublicdp.data.labels import (
     is_unlabelled,
     require_target,
 )
-from skpublicdp.data.public_rows import public_data_assumptions
+from skpublicdp.data.public_rows import is_described, mark_described
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
 from skpublicdp.data.tables import Table, take_rows
 from skpublicdp.data.validation import as_numbers
@@ -49,7 +49,7 @@ class TransformedRows:
     X
         Private rows, at most `max_rows_per_group` for each person.
     X_public
-        All public rows, or None.
+        All public rows, or None. Rows from a description are marked by `mark_described`.
     """
 
     steps: list[tuple[str, Any]]
@@ -114,7 +114,7 @@ class SearchRows:
         encoded = encode_labels(self._y[is_counted], public_parts, search.classes)
         self.codes, self.public_codes, is_labelled, self.classes = encoded
         self.y = self.classes[self.codes]
-        self.described = bool(public_data_assumptions(X_public))
+        self.described = is_described(X_public)
         self.n_public = sum(table.shape[0] for table in roles.public_tables)
         self.labelled = np.flatnonzero(is_labelled)
         self.y_public = self._public_labels()
@@ -206,4 +206,6 @@ class SearchRows:
         all_private = len(self._private_indices) == len(self._mask)
         private_rows = X if all_private else take_rows(X, self._private_indices)
         public_rows = stack_public_rows(public_tables) if public_tables else None
+        if self.described:  # a learner treats the rows as in a fit without a search
+            public_rows = mark_described(public_rows)
         return TransformedRows(steps, private_rows, public_rows)

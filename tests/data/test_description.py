@@ -1,18 +1,32 @@
 """Rows written from a description: where values lie, and which estimators take them."""
 
+import gc
+import warnings
+
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
+import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 from sklearn.metrics import log_loss
+from sklearn.pipeline import Pipeline
 
 from skpublicdp import (
+    LabelBoostClassifier,
     PAPQueryRelease,
+    PublicFit,
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
-from skpublicdp.data import describe_columns
+from skpublicdp.data import describe_columns, public_rows
+from skpublicdp.data.public_rows import DESCRIBED, is_described, mark_described
+from skpublicdp.exceptions import DriftWarning
+from skpublicdp.hypotheses import Stumps
+from skpublicdp.model_selection import SemiPrivateSearchCV
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
 
@@ -122,12 +136,17 @@ def test_they_take_the_place_of_public_rows(library):
     assert type(release.sample(2)) is type(rows)
 
 
-def test_boosting_relies_on_no_joint_distribution_of_described_columns():
-    # eight copies of a column, which the additive fit would count eight times
+def eight_copies():
+    """Rows with eight copies of a column, labels, and a description of the columns."""
     rng = np.random.default_rng(0)
     rows = pd.DataFrame({f"copy{i}": STAFF["age"] for i in range(8)})
     y = np.where(rng.random(3000) < np.where(STAFF["age"] > 40, 0.7, 0.3), "yes", "no")
-    described = describe_columns(dict.fromkeys(rows, (17, 70)))
+    return rows, y, describe_columns(dict.fromkeys(rows, (17, 70)))
+
+
+def test_boosting_relies_on_no_joint_distribution_of_described_columns():
+    # eight copies of a column, which the additive fit would count eight times
+    rows, y, described = eight_copies()
     clf = SemiPrivateBoostingClassifier(epsilon=0.3, random_state=0)
     clf.fit(rows, y, X_public=described)
     assert clf.drift_ is None
@@ -139,6 +158,93 @@ def test_boosting_relies_on_no_joint_distribution_of_described_columns():
     assert clf.drift_ is None
     assert log_loss(y, clf.predict_proba(rows)) < 0.63
     assert clf.privacy_.n_public == 300
+
+
+BOOSTING = SemiPrivateBoostingClassifier()
+SCALED = Pipeline([("scale", PublicFit()), ("clf", BOOSTING)])
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 30.0])
+@pytest.mark.parametrize("as_frame", [True, False])
+def test_a_search_fits_its_candidate_to_described_rows_as_the_candidate_does(epsilon, as_frame):
+    rows, y, described = eight_copies()
+    rows = rows if as_frame else rows.to_numpy()
+    search = SemiPrivateSearchCV(BOOSTING, {"max_rounds": [3]}, epsilon=epsilon, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DriftWarning)
+        search.fit(rows, y, X_public=described)
+    chosen = search.best_estimator_
+    alone = clone(chosen).fit(rows, y, X_public=described)
+    assert chosen.drift_ is None
+    np.testing.assert_array_equal(chosen.predict_proba(rows), alone.predict_proba(rows))
+    assert DESCRIBED in search.privacy_.assumptions
+
+
+@pytest.mark.parametrize(
+    ("candidate", "grid"),
+    [(SCALED, {"clf__max_rounds": [3]}), (BOOSTING, {"max_rounds": [3, 4]})],
+    ids=["pipeline", "trials"],
+)
+def test_every_candidate_of_a_search_knows_that_rows_are_described(candidate, grid):
+    rows, y, described = eight_copies()
+    mask = np.arange(len(rows)) < 40  # further public rows, which are not described
+    search = SemiPrivateSearchCV(candidate, grid, epsilon=3.0, random_state=0)
+    for is_public in (None, mask):
+        search.fit(rows, y, X_public=described, is_public=is_public)
+        chosen = search.best_estimator_
+        assert getattr(chosen, "steps", [("", chosen)])[-1][1].drift_ is None
+        assert DESCRIBED in search.privacy_.assumptions
+    if candidate is BOOSTING:  # labelled rows compare candidates by public fits in two processes
+        labels = np.resize(["yes", "no"], 300)
+        search.set_params(n_jobs=2, cv=2).fit(rows, y, X_public=described, y_public=labels)
+        assert search.best_estimator_.drift_ is None
+
+
+def test_a_base_learner_knows_that_rows_are_described():
+    rows, y, described = eight_copies()
+    y[2000:] = "-1"
+    clf = LabelBoostClassifier(BOOSTING, random_state=0).fit(rows, y, X_public=described)
+    assert clf.estimator_.drift_ is None
+    assert DESCRIBED in clf.estimator_.privacy_.assumptions
+    clf.fit(rows, y, X_public=described.to_frame())
+    assert clf.estimator_.drift_ is not None
+
+
+def test_a_search_states_no_bound_of_a_candidate_with_described_rows():
+    X, y = STAFF[["age"]].to_numpy(), LATE
+    base = SemiPrivateClassifier(Stumps(), alpha=0.1)
+    boosted = LabelBoostClassifier(base, hypotheses=Stumps())
+    search = SemiPrivateSearchCV(boosted, {"alpha": [0.3]}, epsilon=5, random_state=0)
+    search.fit(X, y, X_public=describe_columns({"age": (17, 70)}))
+    assert search.guarantee_ is None
+    assert "from a description" in search.guarantee_reason_
+
+
+@pytest.mark.parametrize("output", ["default", "pandas", "polars"])
+def test_scaled_rows_of_a_description_are_described(output):
+    rows, y, described = eight_copies()
+    scalers = [PublicFit().set_output(transform=output) for _ in range(2)]
+    steps = [*zip("ab", scalers, strict=True), ("clf", clone(BOOSTING))]
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline = Pipeline(steps, transform_input=["X_public"]).fit(rows, y, X_public=described)
+    assert pipeline[-1].drift_ is None
+    assert DESCRIBED in pipeline[-1].privacy_.assumptions
+    assert not is_described(scalers[0].transform(rows))
+
+
+def test_marks_end_with_their_tables():
+    tables = [np.zeros((2, 1)), pd.DataFrame({"a": [0.0]}), pl.DataFrame({"a": [0.0]})]
+    tables.append(pa.table({"a": [0.0]}))
+    assert not any(map(is_described, tables))
+    for table in tables:
+        assert is_described(mark_described(table))
+    assert not is_described(tables[0].copy())
+    keys = list(map(id, tables))
+    del table
+    tables.clear()
+    gc.collect()
+    assert not set(keys) & set(public_rows._described_tables)
+    assert not is_described(mark_described(None))
 
 
 def test_order_is_that_of_names_in_frames_and_of_the_description_in_arrays():
