@@ -39,10 +39,12 @@ _FILTERS_ARE_PER_THREAD = getattr(sys.flags, "context_aware_warnings", False)
 
 def call_silently(
     call: Callable[..., Any], *args: Any, **kwargs: Any
-) -> tuple[Any, Exception | None]:
+) -> tuple[Any, BaseException | None]:
     """Call a function without showing warnings, and return (result, None) or (None, error).
 
-    The result does not depend on the user's warning filters or on numpy's error state.
+    The result does not depend on the user's warning filters or on numpy's error state. Errors that
+    are not an `Exception` are returned as well, because libraries written in Rust raise such errors
+    when they fail, and the message can quote a value. Only requests to stop are raised.
     """
     with (
         _without_warnings() if _FILTERS_ARE_PER_THREAD else _SHARED_FILTERS,
@@ -50,7 +52,9 @@ def call_silently(
     ):
         try:
             return call(*args, **kwargs), None
-        except Exception as error:
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as error:
             return None, error
 
 

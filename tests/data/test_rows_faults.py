@@ -139,6 +139,7 @@ def test_a_source_that_fails_in_the_middle_is_one_sentence():
     with dask.config.set(scheduler="threads"):
         for broken, kind in [
             (failing_batches, "the record batches"),
+            (panicking_batches, "the record batches"),
             (dask_parts(failing_part), "the Dask collection"),
             (text_column().sql("select a::int as a from t"), "the DuckDB relation"),
         ]:
@@ -176,6 +177,19 @@ def quoting(chunk):
     return sums(chunk)
 
 
+class Panic(BaseException):
+    """As polars raises it, which no `except Exception` stops."""
+
+
+def panicking(chunk):
+    raise Panic(f"odd value {SECRET}")
+
+
+def panicking_batches():
+    yield table(0, 300)
+    raise Panic(f"cannot read {SECRET}")
+
+
 def refusing(chunk):
     raise NotNumbersError("Column 'a' must contain numbers.")
 
@@ -190,6 +204,7 @@ def test_a_chunk_that_fails_is_one_sentence(make, n_jobs, request):
     rows = as_rows(make())
     text = refusal(lambda: rows.fold(quoting, n_jobs=n_jobs))
     assert text.startswith("A chunk of rows could not be processed; ")
+    assert refusal(lambda: rows.fold(panicking, n_jobs=n_jobs)) == text
     given = refusal(lambda: list(rows.map(refusing, n_jobs=n_jobs)), NotNumbersError)
     assert given == "Column 'a' must contain numbers."
     assert rows.fold(sums, n_jobs=n_jobs).tolist() == EXPECTED

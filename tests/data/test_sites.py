@@ -4,6 +4,7 @@ import multiprocessing
 import pickle
 import pickletools
 import re
+import traceback
 import warnings
 from itertools import pairwise
 
@@ -535,6 +536,16 @@ def test_sites_forget_what_a_fit_stored():
         )
         rows.fold(lambda chunk: np.array([len(chunk.X)]))
         assert list(site._objects) == ["rows"]
+
+
+@pytest.mark.parametrize("kind", [ValueError, BaseException], ids=["error", "panic"])
+def test_what_a_site_raises_quotes_no_row(kind):
+    def failing(chunk):
+        raise kind(f"odd value {chunk.X['age'].iloc[0]}")
+
+    with pytest.raises(ReadError, match="could not") as failure:
+        open_sites([Site(ROWS)]).fold(failing)
+    assert "odd" not in "".join(traceback.format_exception(failure.value))
 
 
 def test_a_site_refuses_to_send_other_values():

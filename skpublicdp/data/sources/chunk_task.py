@@ -16,7 +16,7 @@ from skpublicdp.data.tables import pick_column, pick_columns, table_height, take
 from skpublicdp.exceptions import ReadError
 from skpublicdp.typing import Mask
 
-Result: TypeAlias = tuple[Any, Exception | None]
+Result: TypeAlias = tuple[Any, BaseException | None]
 """The pair (result, None) if a function succeeded, or (None, exception) if it failed."""
 
 RawChunk: TypeAlias = tuple[Any, Any, int]

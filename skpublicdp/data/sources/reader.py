@@ -226,7 +226,7 @@ def is_package_error(failure: BaseException) -> bool:
     return type(failure).__module__.split(".")[0] == "skpublicdp"
 
 
-def without_traceback(failure: Exception) -> Exception:
+def without_traceback(failure: BaseException) -> BaseException:
     """Remove the traceback and causes of an exception in place, and return the exception.
 
     The frames in a traceback contain private rows.
