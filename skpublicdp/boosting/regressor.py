@@ -319,7 +319,9 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
 
         The intervals are functions of released numbers, so computing them has no privacy cost. The
         coverage of the intervals was measured, but no theorem guarantees it. For rows from a
-        different population, the coverage may be lower.
+        different population, the coverage may be lower. Intervals of mean outcomes do not include
+        the error of the model itself. If columns interact in ways that the trees do not represent,
+        these intervals are too short, and more rows do not help.
 
         Parameters
         ----------

