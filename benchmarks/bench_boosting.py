@@ -9,7 +9,12 @@ the census tables. ``--only PART ...`` measures selected parts:
   the test set. Private fits are repeated with other noise for each seed, on small tables three
   times as often. ``--pure`` adds fits of δ = 0;
 * drift: accuracy compared with a single private tree on the same rows, with public rows from
-  another region or a biased sample.
+  another region or a biased sample, and the number of fits with a `DriftWarning` at ε = 0.1;
+* labels: accuracy and ROC-AUC with public labels that are withheld, correct, inverted or shuffled,
+  without a public model;
+* constraints: ROC-AUC with and without true monotone constraints.
+
+The last two parts always use 4 splits and 2 draws of the noise.
 
 The peer is `interpret.privacy.DPExplainableBoostingClassifier` (package ``interpret-core``). The
 peer is fitted if it is installed. If FILE is given, its results are read from this CSV instead,
@@ -37,7 +42,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait slow small fi
 import numpy as np
 import pandas as pd
 from bench_core import seconds
-from datasets import available, encoder, load, load_acs, load_biased
+from datasets import available, encoder, load, load_acs, load_biased, public_labels
 from report import RESULTS, line, print_lines, print_table, save_table
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -68,7 +73,20 @@ BIASES = {  # the public rows have too many large or too many small values of on
 STRENGTHS = (4, -4)
 OURS, PURE, PEER, TREE = "boosting", "boosting, δ = 0", "DP-EBM", "private tree"
 OPEN, OPEN_BOOSTING = "LR", "HGB"  # without privacy
-PARTS = ("speed", "tables", "drift")
+PARTS = ("speed", "tables", "drift", "labels", "constraints")
+LABELS = (  # table, ε, private rows (None: all), public rows
+    ("credit_data", 0.1, None, PUBLIC),
+    ("wa_churn", 0.1, None, PUBLIC),
+    ("adult", 0.1, None, PUBLIC),
+    ("wa_churn", 1.0, 1000, PUBLIC),
+    ("adult", 10.0, 5000, 5000),
+)
+CONSTRAINTS = {  # columns in which the label cannot become less likely
+    "CPS1988": ("education",),
+    "adult": ("education_num", "capital_gain", "hours_per_week"),
+}
+SPLITS, DRAWS = 4, 2
+SHIFT_SEEDS = 15
 FEW = ("credit_data", "mlc_churn", "acs_ma")  # tables of fewer private rows than 5,000
 SMALL, MORE = 5000, 3  # fewer private rows are fitted so many times as often: noise counts more
 SEEDS_APART = 1000  # of fits that differ in their noise alone
@@ -210,6 +228,80 @@ def drift(boosting, names, options):
             yield from (
                 {"data": name} | record for record in measure(rows, seed, fits, options.draws)
             )
+
+
+def detected(boosting, names, data_dir):
+    """Yield one line per biased sample: in how many fits to 5,000 rows the shift was detected."""
+    biased = [case for case in drifting(names, data_dir) if not case[0].startswith("acs")]
+    for name, loader in biased:
+        found = []
+        for seed in range(SHIFT_SEEDS):
+            rows = loader(PUBLIC, seed)
+            X, _, y, _ = train_test_split(rows.X, rows.y, train_size=SMALL, random_state=seed)
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always", DriftWarning)
+                boosting(epsilon=0.1, delta=DELTA, random_state=seed).fit(
+                    X, y, X_public=rows.X_public
+                )
+            found.append(any(issubclass(one.category, DriftWarning) for one in caught))
+        yield line(f"{name}: fits of {len(found)} that detected the shift, ε = 0.1", sum(found))
+
+
+def given_labels(y_public, seed):
+    """Return the public labels of each kind, or None where they are withheld."""
+    shuffled = np.random.default_rng(seed).permutation(y_public)
+    return {"none": None, "correct": y_public, "all wrong": 1 - y_public, "shuffled": shuffled}
+
+
+def labels(boosting, names, data_dir):
+    """Yield the records of boosting with public labels of each kind, without a public model."""
+    for name, epsilon, n_private, n_public in LABELS:
+        for seed in range(SPLITS) if name in names else ():
+            rows = load(name, data_dir, n_public, seed)
+            X, X_test, y, y_test = train_test_split(
+                rows.X, rows.y, test_size=0.25, train_size=n_private, random_state=seed
+            )
+            kinds = given_labels(public_labels(rows, name, data_dir), seed)
+            for (kind, y_public), draw in product(kinds.items(), range(DRAWS)):
+                clf = boosting(
+                    epsilon=epsilon,
+                    delta=DELTA,
+                    public_model=None,
+                    random_state=seed + SEEDS_APART * draw,
+                ).fit(X, y, X_public=rows.X_public, y_public=y_public)
+                p = clf.predict_proba(X_test)[:, 1]
+                setting = f"{name}, {len(X):,} private and {n_public:,} public rows"
+                record = {"data": setting, "seed": seed, "epsilon": epsilon, "draw": draw}
+                scores = {"accuracy": np.mean((p > 0.5) == y_test), "auc": roc_auc_score(y_test, p)}
+                yield record | {"labels": kind} | scores
+
+
+def constraints(boosting, names, options):
+    """Yield the records of boosting with and without monotone constraints that are true."""
+    for name, epsilon, seed in product(CONSTRAINTS, (0.1, 1.0, 10.0), range(SPLITS)):
+        if name not in names:
+            continue
+        rows = load(name, options.data_dir, PUBLIC, seed)
+        X, X_test, y, y_test = train_test_split(rows.X, rows.y, test_size=0.25, random_state=seed)
+        directions = {"free": None, "constrained": dict.fromkeys(CONSTRAINTS[name], 1)}
+        for (kind, chosen), draw in product(directions.items(), range(DRAWS)):
+            clf = boosting(
+                epsilon=epsilon,
+                delta=DELTA,
+                monotonic_cst=chosen,
+                random_state=seed + SEEDS_APART * draw,
+            ).fit(X, y, X_public=rows.X_public)
+            auc = roc_auc_score(y_test, clf.predict_proba(X_test)[:, 1])
+            yield {"data": name, "epsilon": epsilon, "seed": seed, "fit": kind, "auc": auc}
+
+
+def means_by(records, kind):
+    """Return one printable line per dataset and ε, with a column per kind of fit."""
+    cells = records.groupby(["data", "epsilon", kind], sort=False)
+    shown = cells["auc"].mean().map("{:.4f}".format)
+    if "accuracy" in records:
+        shown = cells["accuracy"].mean().map("{:.4f}/".format) + shown
+    return shown.unstack(sort=False).reset_index()
 
 
 def read_peer(path, names, options):
@@ -362,8 +454,23 @@ def main():
             save_table(records, "boosting_drift")
             print_table(summary(records), f"Public rows that mislead: accuracy / ROC-AUC, {means}")
             targets = [*held(records)]
+            targets += detected(
+                SemiPrivateBoostingClassifier, options.datasets or at_hand, options.data_dir
+            )
             print_lines(targets, f"Public rows that mislead: {means}")
             lines += targets
+    means = f"means of {SPLITS} splits and {DRAWS} draws"
+    if "labels" in options.only:
+        names = options.datasets or at_hand
+        records = labels(SemiPrivateBoostingClassifier, names, options.data_dir)
+        records = pd.DataFrame(records)
+        save_table(records, "boosting_labels")
+        print_table(means_by(records, "labels"), f"Public labels: accuracy/ROC-AUC, {means}")
+    if "constraints" in options.only:
+        records = constraints(SemiPrivateBoostingClassifier, options.datasets or at_hand, options)
+        records = pd.DataFrame(records)
+        save_table(records, "boosting_constraints")
+        print_table(means_by(records, "fit"), f"Monotone constraints: ROC-AUC, {means}")
     if lines:
         save_table(pd.DataFrame(lines), "boosting_lines")
         print(f"\nWritten: {RESULTS / 'boosting_lines.csv'} and what it sums up")
