@@ -1,7 +1,7 @@
 """Measure speed and accuracy of PPMHalfspaceClassifier in favourable and unfavourable settings.
 
 ``python benchmarks/bench_ppm.py``; some minutes. ``--only PART ...`` measures selected parts:
-speed, synthetic, theorem, faces, covid, others, dimensions.
+speed, synthetic, theorem, pools, faces, covid, others, dimensions.
 """
 
 from __future__ import annotations
@@ -82,6 +82,26 @@ def synthetic():
         yield line(f"{name}: {measure}, worst", max(errors))
 
 
+def separated(n, d, public, noise, generator):
+    """Return normal rows, labels separated by the first column, and noisy labels."""
+    y = (generator.random(n) >= public).astype(int)
+    X = generator.normal(size=(n, d))
+    X[:, 0] = np.where(y == 1, 1, -1) * np.abs(X[:, 0])
+    return X, y, np.where(generator.random(n) < noise, 1 - y, y)
+
+
+def pools():
+    """Compare the pool of the theorem with the default pool in four dimensions."""
+    n = 18_000
+    for pool in ("paper", "auto"):
+        for seed in range(3):
+            generator = np.random.default_rng(seed)
+            X, y, noisy = separated(n + 20_000, 4, 0.5, 0.05, generator)
+            clf = PPMHalfspaceClassifier(private_label=1, pool=pool, random_state=seed)
+            accuracy = np.mean(clf.fit(X[:n], noisy[:n]).predict(X[n:]) == y[n:])
+            yield line(f"pool={pool!r}, d = 4, {n:,} rows, seed {seed}: accuracy", accuracy)
+
+
 def theorem():
     """Compare the learner of Theorem 4.6 with its bound, at the sample sizes of the theorem."""
     for alpha, d, public, supports in (
@@ -95,10 +115,7 @@ def theorem():
             errors, promised, times = [], [], []
             for seed in range(REPEATS):
                 generator = np.random.default_rng(seed)
-                y = (generator.random(n + 20_000) >= public).astype(int)
-                X = generator.normal(size=(len(y), d))
-                X[:, 0] = np.where(y == 1, 1, -1) * np.abs(X[:, 0])
-                noisy = np.where(generator.random(len(y)) < noise, 1 - y, y)
+                X, y, noisy = separated(n + 20_000, d, public, noise, generator)
                 clf = PPMHalfspaceClassifier(private_label=1, pool="paper", random_state=seed)
                 start = time.perf_counter()
                 clf.fit(X[:n], noisy[:n])
@@ -339,7 +356,7 @@ def dimensions():
 
 
 def main():
-    parts = ("speed", "synthetic", "theorem", "faces", "covid", "others", "dimensions")
+    parts = ("speed", "synthetic", "theorem", "pools", "faces", "covid", "others", "dimensions")
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--only", nargs="+", choices=parts, default=parts)
     chosen = parser.parse_args().only
@@ -357,6 +374,10 @@ def main():
     if "theorem" in chosen:
         reached = [*theorem()]
         print_lines(reached, f"The theorem's learner at its own sizes, ε = 1, {REPEATS} seeds")
+        lines += reached
+    if "pools" in chosen:
+        reached = [*pools()]
+        print_lines(reached, "Two pools in four dimensions, ε = 1, half of the rows public")
         lines += reached
     if "faces" in chosen:
         reached = [*faces()]

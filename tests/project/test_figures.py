@@ -1,13 +1,19 @@
 """Each measured figure on a page equals a committed CSV, or says when it was measured once."""
 
+import ast
 import itertools
+import math
 import re
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import norm
 
-from skpublicdp import PAPQueryRelease
+from skpublicdp import PAPQueryRelease, PrivacyBudget, SemiPrivateClassifier
+from skpublicdp.accounting import Gaussian, gaussian_mu_squared
+from skpublicdp.model_selection import SemiPrivateSearchCV
 from tests import ROOT
 
 pytestmark = pytest.mark.skipif(
@@ -17,21 +23,66 @@ pytestmark = pytest.mark.skipif(
 GUIDES = (
     *("query_release", "boosting", "regression", "public_model", "publish_survey", "reports"),
     *("hypotheses", "your_own_class", "faq", "how_many_public_rows", "public_rows", "scores"),
-    *("selection", "pipelines", "project_budget"),
+    *("selection", "pipelines", "project_budget", "mixed_populations", "few_labels", "scale"),
+    *("large_tables", "tutorial", "budget", "troubleshooting", "disjoint_sites", "witnesses"),
+    *("getting_started", "glossary", "sharp_edges", "what_is_differential_privacy"),
+    "why_believe_it",
+)
+PROOFS = (
+    *("budgets", "disjoint_sites", "generic_learner", "gaussian", "label_boost", "lower_bounds"),
+    *("marginals", "mixtures", "moments", "multiplicative_weights", "plans", "scores", "search"),
+    *("selection", "subsampling", "tables"),
 )
 PAGES = {name: ROOT / "docs" / "user_guide" / f"{name}.md" for name in GUIDES}
 PAGES |= {name: ROOT / "docs" / f"{name}.md" for name in ("limitations", "comparison")}
+PAGES |= {f"proofs/{name}": ROOT / "docs" / "proofs" / f"{name}.md" for name in PROOFS}
+PAGES |= {f"examples/{path.stem}": path for path in sorted((ROOT / "examples").glob("*.py"))}
 FIGURE = re.compile(r"(?<![\w.])1?\.\d{2,4}(?!\w|\.\d)")
 """Decimals as results are written: .83, 1.00. Settings have a leading zero: ε = 0.1."""
+WIDE = re.compile(
+    r"(?<![\w.])(?:[01]?\.\d{2,4}(?!\w|\.\d)"
+    r"|\d+(?:\.\d+)? ?%"
+    r"|\d+(?:\.\d+)?\s+(?:times\s+(?:as|the|smaller|larger|faster|slower|less|more)|points\b"
+    r"|percentage\s+points|seconds|minutes)"
+    r"|\d+(?:\.\d+)?\s?(?:ms|s|kB|MB|GB)\b)"
+)
+"""Decimals of all kinds, percentages, ratios, times and amounts of memory."""
+SETTINGS = re.compile(
+    r"(?:[εδαβ]|alpha|beta|epsilon|delta|risk)\s*(?:=|of|from|below|up to)\s*(?:about\s+)?[\d.]+"
+    r"(?:(?:,|\s+and|\s+or|\s+to)\s+[\d.]+(?=[\s,;:.]))*"
+    r"|95%\s+(?:intervals?|confidence|level)|probability\s+(?:of\s+)?0?\.95|probability\s+95%"
+    r"|95%\s+level"
+)
+"""Numbers that somebody chose: budgets, and the level of the intervals."""
+NARROW = {"comparison"} | {name for name in PAGES if name.startswith("proofs/")}
+"""Pages where most numbers of the wide pattern are settings, or constants of a proof."""
+TRIED = re.compile(
+    r"\b(?:[Ww]e|was|were)\s+(?:measured|compared)|\bCompared\s+with|\bon\s+average\b"
+)
+"""Words of a proof page that announce a result, so that the wide pattern applies."""
 
 ONCE = re.compile(r"[Mm]easured\s+once,\s+on\s+\d{1,2}\s+November\s+2026")
 ALL = re.compile(rf"All\s+figures\s+of\s+this\s+section\s+were\s+{ONCE.pattern}")
 PLACE = re.compile(r"<!-- table (\S+) -->\n\n(.*?)\n\n<!-- end -->", re.DOTALL)
+OTHER_PLACE = re.compile(r"<!-- (?:witnesses: \w+|make audit) -->\n(?:\|.*\n)+")
+"""Tables that tests/project/test_witnesses.py and tests/audit/test_verify.py check."""
+SNIPPET = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
 
 
 def text_of(page):
-    """Return a page without its snippets."""
-    return re.sub(r"^```.*?^```", "", PAGES[page].read_text(encoding="utf-8"), flags=re.S | re.M)
+    """Return a page without its snippets, or the docstring and the comments of an example."""
+    text = PAGES[page].read_text(encoding="utf-8")
+    if not page.startswith("examples/"):
+        return SNIPPET.sub("", text)
+    comments = re.sub(r"^(?:[^#\n].*)?$", "", text, flags=re.MULTILINE)
+    comments = re.sub(r"^# ?", "", comments, flags=re.MULTILINE)
+    return f"{ast.get_docstring(ast.parse(text))}\n\n{comments}"
+
+
+def outputs_of(page):
+    """Return the lines that the doctests of a page print."""
+    snippets = "\n".join(SNIPPET.findall(PAGES[page].read_text(encoding="utf-8")))
+    return "\n".join(line for line in snippets.splitlines() if not line.startswith((">>>", "...")))
 
 
 def in_one_line(page):
@@ -363,7 +414,7 @@ def test_the_price_of_a_description(curves):
         "faq": losses,
         "public_rows": [mean["adult", rows] for rows in (0, 300, 30)],
     }.items():
-        (sentence,) = CHECKED[page]
+        sentence, *_ = CHECKED[page]
         assert_shown(re.search(sentence, in_one_line(page)).groups(), values)
 
 
@@ -421,10 +472,108 @@ def test_spark_beside_dask():
     ]
 
 
+def test_the_witnesses_that_the_page_quotes():
+    text = in_one_line("witnesses")
+    table = committed("witnesses")
+    found, other = (pd.to_numeric(table[name], errors="coerce") for name in ("found", "other"))
+    attacks = (table["part"] == "attacks") & table["measure"].isin(["LiRA", "worst case"])
+    said = re.search(r"Areas of (.*?) and (.*?) without privacy are (.*?) to (.*?) with it", text)
+    ends = [other[attacks].min(), other[attacks].max(), found[attacks].min(), found[attacks].max()]
+    assert_shown(said.groups(), ends)
+    said = re.search(r"On HistGradientBoosting, LiRA reaches (\d\.\d\d)", text)
+    assert_shown(said.groups(), [other[attacks & (table["measure"] == "LiRA")].max()])
+
+    tails = table["measure"] == "median microseconds"
+    said = re.search(
+        r"(\d\.\d) times as long beyond 8 scales .*? \((0\.\d+)% of all values\), and (\d\.\d) "
+        r"times as long beyond 4 standard deviations for Gaussian noise \((0\.\d+)%\)",
+        text,
+    )
+    laplace, gaussian = (found / other)[tails]
+    shares = [100 * np.exp(-8), 100 * math.erfc(4 / math.sqrt(2))]
+    assert_shown(said.groups(), [laplace, shares[0], gaussian, shares[1]])
+
+    spread = table["measure"].str.startswith("ratio of median times") & table[
+        "subject"
+    ].str.endswith("and all rows equal")
+    said = re.search(r"took (\d+)% to (\d+)% of the time of fits to varied rows", text)
+    assert_shown(said.groups(), [100 * found[spread].min(), 100 * found[spread].max()])
+
+
+def test_the_ratio_to_spark():
+    said = re.search(r"Spark took at most (\d\.\d) times as long as Dask", in_one_line("scale"))
+    assert_shown(said.groups(), [committed("spark")["ratio"].max()])
+
+
+# --- figures that follow from a formula
+
+
+def test_what_epsilon_means():
+    """Factors of probabilities, and what an attacker with two candidates guesses right."""
+    said = re.search(
+        r"a factor between (.*?) and (.*?)\. At ε = 1 the factor lies between (.*?) and (.*?)\. ",
+        in_one_line("getting_started") + " ",
+    )
+    assert_shown(said.groups(), np.exp([-0.1, 0.1, -1, 1]))
+    said = re.search(
+        r"by at most (.*?)% at ε = 0\.1, and by a factor of at most (.*?) at ε = 1\.",
+        in_one_line("glossary"),
+    )
+    assert_shown(said.groups(), [100 * np.expm1(0.1), np.e])
+    lines = re.findall(
+        r"^\| ([\d.]+) \| ([\d.]+)% \|", text_of("what_is_differential_privacy"), re.M
+    )
+    assert len(lines) == 5
+    for epsilon, share in lines:
+        assert_shown([share], [100 / (1 + np.exp(-float(epsilon)))])
+
+
+@pytest.mark.parametrize("page", ["budget", "proofs/budgets"])
+def test_what_is_left_of_a_budget(page):
+    noise = Gaussian(gaussian_mu_squared(1, Fraction(1, 10**6)))
+    said = re.search(
+        r"(?:has|total ε of) (\d\.\d\d).*? (?:only|admit) (0\.5)\b",
+        in_one_line(page)[in_one_line(page).index("1.83") - 20 :],
+    )
+    left = []
+    for accountant in ("auto", "gdp"):
+        budget = PrivacyBudget(3.0, 1e-6, accountant=accountant)
+        budget.spend(noise)
+        left.append(budget.remaining("pure"))
+    assert_shown(said.groups(), left)
+
+
+@pytest.mark.parametrize("page", ["query_release", "proofs/marginals"])
+def test_the_shortest_intervals(page):
+    """Pratt's bound, over the length of an interval of the same level from the noise alone."""
+    one_sided, two_sided = norm.isf(0.05), norm.isf(0.025)
+    said = re.search(r"(\d\d)%(?: as long as the interval based| of \$2 z)", in_one_line(page))
+    assert_shown(said.groups(), [100 * (0.95 * one_sided + norm.pdf(one_sided)) / two_sided])
+
+
+def test_the_price_of_all_filters():
+    """A sixth of δ, in terms of the noise that one budget allows."""
+    delta = Fraction(1, 10**6)
+    loss = 1 - gaussian_mu_squared(1, delta * 5 / 6) / gaussian_mu_squared(1, delta)
+    said = re.search(r"all filters costs (1\.7)% of", in_one_line("proofs/budgets"))
+    assert_shown(said.groups(), [100 * float(loss)])
+
+
+def test_the_price_of_a_search():
+    (share,) = {SemiPrivateSearchCV(SemiPrivateClassifier(), {}).selection_share}
+    said = re.search(r"final fit needs (\d\.\d) times the ε", in_one_line("selection"))
+    assert_shown(said.groups(), [1 / (1 - share)])
+
+
 # --- figures without one
 
 
 CHECKED = {
+    "boosting": (
+        r"0\.01 \(with `delta=0` below 0\.003 for each column\)",  # noise that can be drawn
+        r"This test spends 1 to 7% of the budget",  # a rule
+    ),
+    "budget": (r"has 1\.83 left for pure fits",),
     "comparison": (
         r"it gains \.\d\d of AUC .*? accuracy at most \.\d+ lower\.",
         r"on adult at ε = 1 \(by \.\d+\).*? loans, by \.\d+ and \.\d+\.",
@@ -434,11 +583,61 @@ CHECKED = {
         r"\.833\(4\) means a mean of \.833 and a standard deviation of \.004",  # an example
         r"Differences below about \.005",  # a threshold
     ),
-    "faq": (r"this cost (\.\d{3}) and (\.\d{3}) of AUC",),
+    "examples/covid_testing": (r"The shared rows are 6% of all rows",),  # of the table
+    "examples/larger_than_memory": (r"uses 10 MB of temporary disk space",),
+    "examples/no_public_rows": (r"the 1990s",),
+    "faq": (
+        r"this cost (\.\d{3}) and (\.\d{3}) of AUC",
+        r"beats guessing by at most 5 percentage points",  # a choice
+    ),
+    "few_labels": (
+        r"an error of 0\.55 with ε = 1",  # 11 alpha
+        r"With probability \.95 over the public rows",
+    ),
+    "getting_started": (
+        r"the best possible rule has an accuracy of 90%",  # of labels of which a tenth is wrong
+        r"a factor between 0\.90 and 1\.11\. At ε = 1 the factor lies between 0\.37 and 2\.72",
+    ),
+    "glossary": (r"by at most 10\.5% at ε = 0\.1, and by a factor of at most 2\.72 at ε = 1",),
     "how_many_public_rows": (
         r"AUC is (\.\d{3}) lower on CPS1988 and (\.\d{3}) lower on adult, "
         r"where the lowest AUC in eight splits was (\.\d{3})",
+        r"an error of 0\.3 percentage points in a cell",  # a setting
     ),
+    "large_tables": (
+        r"Up to 256 MB of codes are kept in memory",  # settings
+        r"\(256 MB for 33 million rows\)",
+    ),
+    "limitations": (r"If the best rule misclassifies 40% of the rows",),  # an example
+    "mixed_populations": (
+        r"the status of 15% of the people",  # settings
+        r"an error of at least 10%, the bound is above 10%",
+        r"up to 7% of the public rows in the plane, and 69% in space",  # bounds
+        r"The default is 0\.05\.",
+        r"halfspaces \(the maximum\) at 0\.05,",
+        r"Positive tests, 6% of all rows, are public",  # shares and weights of the tables
+        r"needs 17 times the weight of other rows",
+        r"14% public",
+        r"\(72%\)",
+        r"\(8%\)",
+        r"the 50,000 rows of the table give an error of \.046",  # repeated from the table
+    ),
+    "proofs/budgets": (
+        r"a total ε of 1\.83, whereas the GDP filter alone would admit 0\.5",
+        r"maintaining all filters costs 1\.7%",
+    ),
+    "proofs/label_boost": (r"\| ε₀ \| bound for S .*?0\.1469 \|",),
+    "proofs/marginals": (
+        r"quantiles 0, \.5, \.75, \.9, \.975 and 1",  # settings
+        r"With probability \.03, all scales are zero",
+        r"effective size with probability above \.08",
+    ),
+    "proofs/scores": (r"ε from \.05 to 10 and \$p\$ up to \.995, .*?single outcome",),
+    "proofs/subsampling": (
+        r"\| t \| n \| m \| roles .*?\| 6 \| 3 \| 2 \| paper .*?0\.0081 \|",
+        r"the attained value \.7401 exceeds the value \.6201",  # repeated from the table
+    ),
+    "project_budget": (r"0\.1 \+ 0\.25 \+ 3 · 0\.35 \+ 0\.5 = 1\.9",),  # settings
     "public_rows": (
         r"an AUC of (\.\d{3}) with 300 described rows, (\.\d{3}) with 300 real public rows, "
         r"and (\.\d{3}) with 30 real ones",
@@ -452,25 +651,74 @@ CHECKED = {
         r"was \.\d\d to 1\.00 in each of the ten columns, .*? and \.\d\d for the hours per week",
         r"fraction of missing numbers was \.\d\d",
         r"it is 0\.\d\d with 500 public rows and 0\.\d\d with 10,000",
+        r"at least 85% as long",  # Pratt's bound, on the page of proofs
+        r"the coverage was 97% both",
+        r"with a share above 0\.2%",  # a setting
+        r"8192 points, which are",
+        r"true value in 98%, 96% and 96% of cases\..*?in more than 99% of cases\.",
+        r"true value in 98%, 96% and 94% of cases\..*?in more than 99% of cases\.",
+    ),
+    "regression": (
+        r"A bound that clips 1%",  # settings
+        r"their 0\.005 and 0\.995 quantiles",
+        r"outwards by 0\.28 times",
+    ),
+    "reports": (r"\"at most 5 percentage points better than guessing\" is a risk of 0\.05",),
+    "scale": (
+        r"if they exceed 256 MB",  # a setting
+        r"Spark took at most 2\.6 times as long",
+    ),
+    "scores": (
+        r"with probability 0\.95, .*?97% and 98%",  # the levels of a release
+        r"Two fifths of the 5% error probability",
+        r"the full 5% error probability",
+        r"any interval with a coverage of 95% for every area has a mean length of at least 0\.95",
+    ),
+    "selection": (r"needs 1\.3 times the ε",),
+    "troubleshooting": (r"with a probability above 99\.99%",),  # the limit of the warning
+    "what_is_differential_privacy": (
+        r"\| ε \| largest share of right guesses \|.*?99\.97% \|",
+        r"Someone who was 90% sure",  # an example
+        r"\"At most 5 percentage points better",
+    ),
+    "why_believe_it": (r"one half up to 0\.03/α",),  # a curve
+    "witnesses": (
+        r"needs about 5 GB",
+        r"Areas of 0\.68 and 0\.81 without privacy are 0\.50 to 0\.58 with it",
+        r"at an error level of 5%",
+        r"its standard error is 0\.02\. On HistGradientBoosting, LiRA reaches 0\.81",
+        r"1\.6 times as long .*? \(0\.006%\)",
+        r"took 54% to 100% of the time",
+        r"NumPy below 1\.27",
     ),
 }
 """Sentences whose figures a test above checks, or that state no result."""
 
+PRINTED = ("tutorial", "budget", "few_labels", "project_budget")
+"""Pages whose text repeats figures that their doctests print."""
+
 
 def undated(page):
     """Return the paragraphs and tables with figures that no test checks and that have no date."""
-    text = PLACE.sub("", text_of(page))
+    text = OTHER_PLACE.sub("", PLACE.sub("", text_of(page)))
     for sentence in CHECKED.get(page, ()):
         pattern = sentence.replace(" ", r"\s+")
         text, found = re.subn(pattern, "", text, flags=re.DOTALL)
         assert found == 1, sentence
     sections = re.split(r"^(?=## )", text, flags=re.MULTILINE)
     text = "".join(section for section in sections if not ALL.search(section))
+    printed = outputs_of(page) if page in PRINTED else ""
     lacking, before = [], ""
     for block in re.split(r"\n\s*\n|\n(?=- )", text):
-        dated = before if block.lstrip().startswith("|") else block  # a table has its date above
-        without_formulas = re.sub(r"\$[^$]*\$|`[^`]*`", "", block)
-        if FIGURE.search(without_formulas) and not ONCE.search(dated):
+        is_table = block.lstrip().startswith(("|", "==="))
+        dated = before if is_table else block  # a table has its date above
+        shown = re.sub(r"\$[^$]*\$|`[^`]*`", "", block)
+        is_wide = page.startswith("proofs/") and (is_table or TRIED.search(shown))
+        is_narrow = page in NARROW and not is_wide
+        if not is_narrow:
+            shown = SETTINGS.sub("", re.sub(r"^\|.*\n(?=\|[\s:|-]+$)", "", shown, flags=re.M))
+        found = (FIGURE if is_narrow else WIDE).findall(shown)
+        if not ONCE.search(dated) and any(figure not in printed for figure in found):
             lacking.append(block)
         before = block
     return lacking
@@ -491,3 +739,42 @@ def test_figures_without_a_date_are_found(tmp_path, monkeypatch):
     dated = "All figures of this section were measured once, on 3 November 2026."
     page.write_text(f"## A\n\n{dated}\n\n### B\n\n.83\n\n## C\n\n.84\n")
     assert [block.strip() for block in undated("page")] == [".84"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["0.98 of them.", "96% of rows.", "2.6 times as long.", "9 seconds.", "98 MB.", "| 0.98 |"],
+)
+def test_results_of_all_forms_are_found(tmp_path, monkeypatch, text):
+    page = tmp_path / "page.md"
+    monkeypatch.setitem(PAGES, "page", page)
+    page.write_text(f"{text}\n")
+    assert undated("page")
+    page.write_text(f"Measured once, on 3 November 2026.\n\n{text}\n")
+    assert bool(undated("page")) == (not text.startswith("|"))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "At ε = 0.05, 0.1 and 0.25, δ = 0.01.",
+        "A 95% interval holds with probability 0.95.",
+        "`alpha=0.05`, version 0.10.1, on 300 rows",
+        "| name | ε = 0.05 | 90% |\n|---|---|---|\n| a | 1 | 2 |",
+    ],
+)
+def test_settings_are_no_results(tmp_path, monkeypatch, text):
+    page = tmp_path / "page.md"
+    monkeypatch.setitem(PAGES, "page", page)
+    page.write_text(f"{text}\n")
+    assert not undated("page")
+
+
+def test_comments_and_docstrings_of_an_example_are_read(tmp_path, monkeypatch):
+    page = tmp_path / "example.py"
+    monkeypatch.setitem(PAGES, "examples/example", page)
+    page.write_text('"""An area of .83."""\n\nEPSILON = 0.25\n\n# %%\n# An area of .84.\n')
+    assert [block.strip() for block in undated("examples/example")] == [
+        "An area of .83.",
+        "%%\nAn area of .84.",
+    ]
