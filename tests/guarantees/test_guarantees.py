@@ -21,6 +21,7 @@ from skpublicdp.guarantees import (
     excess_error,
     finite_excess,
     growth_function,
+    n_blr_learner,
     n_finite,
     n_generic_learner,
     n_label_boost,
@@ -120,6 +121,54 @@ def test_vc_dimension_recovers_what_the_growth_function_knows(n_features):
     assert vc_dimension(Finite(), n_features) == 9
     for vc in (lambda d: 1, lambda d: 2, lambda d: 2 * d):
         assert vc_dimension(sauer(vc), n_features) == vc(n_features)
+
+
+def shattered(concepts):
+    """Return the VC dimension of a class, given by its concepts' labels on a finite domain."""
+    width = len(next(iter(concepts)))
+    size = 0
+    while any(
+        len({tuple(concept[i] for i in rows) for concept in concepts}) == 2 ** (size + 1)
+        for rows in itertools.combinations(range(width), size + 1)
+    ):
+        size += 1
+    return size
+
+
+def test_symmetric_differences_have_at_most_ten_times_the_dimension():
+    """Observation 3.2 of Beimel, Nissim and Stemmer, and the sharper number of its proof."""
+
+    def sharper(d):
+        return max(v for v in range(10 * d + 1) if growth_function(v, d) ** 2 >= 2**v)
+
+    points, cuts = range(7), np.arange(8) - 0.5
+    thresholds = labelings([lambda x, a=a: x > a for a in cuts], points)
+    intervals = labelings([lambda x, a=a, b=b: a < x < b for a in cuts for b in cuts], points)
+    rng = np.random.default_rng(0)
+    drawn = [set(map(tuple, rng.random((size, 7)) < 0.5)) for size in (1, 2, 5, 12, 30)]
+    dimensions = []
+    for concepts in (thresholds, intervals, *drawn):
+        pairs = {tuple(np.logical_xor(h, f)) for h in concepts for f in concepts}
+        dimensions.append((shattered(concepts), shattered(pairs)))
+        d, of_pairs = dimensions[-1]
+        assert of_pairs <= sharper(d) <= 10 * d
+    assert dimensions[:2] == [(1, 2), (2, 4)]
+    for d in range(1, 60):
+        assert growth_function(10 * d, d) ** 2 < 2 ** (10 * d)
+
+
+@pytest.mark.parametrize(("alpha", "domain_size"), [(0.3, 2), (0.5, 3), (0.5, 6), (0.8, 6)])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+@pytest.mark.parametrize("d", [1, 2])
+def test_theorem_3_3_requires_no_fewer_rows_than_the_learner_needs(alpha, domain_size, epsilon, d):
+    """So `sanitizers/test_blr.py` tests the promise of the theorem at a smaller size.
+
+    On larger domains the sanitizer would draw from too many data sets.
+    """
+    theorem = n_generic_learner(alpha, 0.05, epsilon, d, domain_size)
+    learner = n_blr_learner(alpha, 0.05, epsilon, d, domain_size)
+    assert theorem.labelled >= learner.labelled
+    assert theorem.unlabelled >= learner.unlabelled
 
 
 def test_vc_dimension_says_what_it_lacks():

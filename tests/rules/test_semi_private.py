@@ -1,6 +1,7 @@
 """SemiPrivateClassifier: what goes in, what comes out, and what must never come out."""
 
 import io
+import itertools
 import json
 import logging
 import pickle
@@ -17,10 +18,12 @@ from sklearn.model_selection import cross_val_score
 
 from skpublicdp import PublicFit, SemiPrivateClassifier
 from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning
+from skpublicdp.guarantees import uniform_error
 from skpublicdp.hypotheses import DecisionTrees, Stumps, Thresholds
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.mechanisms.exponential import probabilities
 from tests.helpers import assert_fits, assert_private, outcome_probabilities, public_sample
+from tests.kit import enumerate_runs
 
 RNG = np.random.default_rng(0)
 N = 1500
@@ -574,6 +577,84 @@ def test_a_broken_sensitivity_is_caught():
     overspent = list(outcome_probabilities(cover, data, Fraction(3)))
     with pytest.raises(AssertionError):
         assert_private(*overspent, Fraction(1))
+
+
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.SlicedPublicDataWarning")
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+class TestLabelPrivacy:
+    """The features of the private rows are passed as public rows, and labels alone are private."""
+
+    FEATURES = (
+        np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 3.0]]),
+        np.array([[0.6, 1.0], [1.0, 0.0], [2.0, 3.0]]),
+        np.array([[0.0, 1.0], [0.0, 1.0], [2.0, 3.0], [2.0, 0.0]]),
+    )
+
+    def outcomes(self, hypotheses, features, labels, epsilon):
+        """Return bounds of the exact probability of every rule that a fit can return."""
+        alpha = 1 / len(
+            features
+        )  # with a smaller one, so few rows are joined by a reference sample
+        clf = SemiPrivateClassifier(hypotheses, epsilon=epsilon, alpha=alpha, classes=[0, 1])
+        found = {}
+        runs = enumerate_runs(lambda: clf.fit(features, labels, X_public=features.copy()))
+        for run in runs:
+            rule = str(run.result.hypothesis_), run.path
+            found[rule] = run.lower, run.upper
+        assert len(found) == len(runs)
+        assert 1 - Fraction(1, 2**60) < sum(lower for lower, _ in found.values()) <= 1
+        return found
+
+    def all_labels(self, hypotheses, features, epsilon):
+        return {
+            labels: self.outcomes(hypotheses, features, np.array(labels), epsilon)
+            for labels in itertools.product((0, 1), repeat=len(features))
+        }
+
+    @pytest.mark.parametrize("features", FEATURES)
+    @pytest.mark.parametrize("hypotheses", [Stumps(), DecisionTrees(max_depth=1)])
+    @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)])
+    def test_exactly(self, hypotheses, features, epsilon):
+        """Corollary 20 of docs/proofs/tables.md, for all labels and all changes of one label."""
+        outcomes = self.all_labels(hypotheses, features, epsilon)
+        for labels in outcomes:
+            for position in range(len(labels)):
+                other = (*labels[:position], 1 - labels[position], *labels[position + 1 :])
+                assert_private(outcomes[labels], outcomes[other], epsilon)
+
+    def test_more_than_epsilon_is_noticed(self):
+        outcomes = self.all_labels(Stumps(), self.FEATURES[0], Fraction(1))
+        with pytest.raises(AssertionError):
+            assert_private(outcomes[0, 0, 0], outcomes[0, 0, 1], Fraction(1, 2))
+
+    def test_features_are_not_private(self):
+        """The rules that can come out name public values, so a changed feature shows."""
+        one, other = (
+            self.outcomes(Stumps(), features, np.array([0, 1, 1]), Fraction(1))
+            for features in self.FEATURES[:2]
+        )
+        assert one.keys() != other.keys()
+
+    def test_same_memory_is_refused(self):
+        with pytest.raises(ValueError, match="shares memory"):
+            SemiPrivateClassifier().fit(X, Y, X_public=X)
+
+    def test_bound_of_the_population(self):
+        """Lemma 21 of docs/proofs/tables.md, with the numbers that a fit returns."""
+        n, b, noise, threshold = 4000, 0.02, 0.1, 0.3
+        terms = uniform_error(n, b, growth=2 * n + 1) + np.sqrt(np.log(1 / b) / (2 * n))
+        rng = np.random.default_rng(5)
+        for seed in range(40):
+            x = rng.uniform(size=(n, 1))
+            y = ((x[:, 0] > threshold) ^ (rng.uniform(size=n) < noise)).astype(int)
+            clf = SemiPrivateClassifier(Thresholds(), classes=[0, 1], random_state=seed)
+            clf.fit(x, y, X_public=x.copy())
+            grid = (np.arange(100_000) + 0.5)[:, None] / 100_000
+            differ = np.mean(clf.predict(grid) != (grid[:, 0] > threshold))
+            excess = (1 - 2 * noise) * differ
+            bound = clf.cover_radius_ + clf.certificate_.at(b) + terms
+            assert bound < 0.2
+            assert excess <= bound
 
 
 def test_fitting_prints_nothing(capsys):
