@@ -69,6 +69,8 @@ SMALL = "adult, 6 columns"
 OPENDP = {
     "ours": ("release", 1),
     "no public": ("release, no public rows", 1),
+    "MST, ε/2": ("MST", 0.5),
+    "MST, ε": ("MST", 1),
     "AIM of mbi, ε/2": ("AIM", 0.5),
     "AIM of mbi, ε": ("AIM", 1),
     "AIM of OpenDP, ε/2": ("OpenDP AIM", 0.5),
