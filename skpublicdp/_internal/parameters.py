@@ -51,12 +51,22 @@ GROUP_PARAMETERS: dict[str, Any] = {
 """Parameter constraints of estimators that can protect persons with several rows."""
 
 
+MAX_OUTCOME_WIDTH = 1e150
+"""Maximum difference of the bounds of outcomes, so that no square of a residual overflows."""
+
+
 def read_outcome_bounds(bounds: Any) -> tuple[float, float]:
     """Return declared outcome bounds as a pair of floats, or raise ValueError."""
     ends = np.asarray(bounds, dtype=np.float64)
     if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
         raise ValueError("outcome_bounds must be a finite pair (low, high) with low < high.")
-    return float(ends[0]), float(ends[1])
+    low, high = ends.tolist()  # Python's numbers, whose overflow causes no warning
+    if high - low > MAX_OUTCOME_WIDTH:
+        raise ValueError(
+            f"outcome_bounds must be at most {MAX_OUTCOME_WIDTH:g} apart; got {low:g} and "
+            f"{high:g}. Multiply the outcomes and their bounds by a constant."
+        )
+    return low, high
 
 
 def check_parameters(estimator: Any) -> None:

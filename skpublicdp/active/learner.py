@@ -41,6 +41,7 @@ from skpublicdp.base_learner import (
     is_repeatable,
     mechanism_event,
 )
+from skpublicdp.data.binning import column_medians
 from skpublicdp.data.fit_inputs import public_labels
 from skpublicdp.data.labels import (
     check_length,
@@ -560,7 +561,7 @@ def fit_to_subset(
     """
     epsilon, delta = epsilon_delta(event)
     n_features = X_public.shape[1]
-    centre = np.median(X_public, axis=0) if len(X_public) else np.zeros(n_features)
+    centre = column_medians(X_public) if len(X_public) else np.zeros(n_features)
     X, y = add_row_per_label(base, subset.X_labelled, subset.y, classes, centre)
     n_unlabelled = len(subset.X_unlabelled)
     # base learners receive the mask `is_labelled` and ignore the labels of the other rows, which

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
-from skpublicdp._internal.parameters import read_outcome_bounds
+from skpublicdp._internal.parameters import MAX_OUTCOME_WIDTH, read_outcome_bounds
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise
 from skpublicdp.boosting.model import TARGET_LEVELS
 from skpublicdp.data.labels import TargetReader, Targets, check_flat, refuse_types
@@ -123,14 +123,16 @@ def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, f
             "high), or pass public rows with outcomes through y_public or is_public."
         )
     elif len(public) >= MIN_ROWS_FOR_QUANTILES:
-        ends = np.quantile(public, [TAIL_PROBABILITY, 1 - TAIL_PROBABILITY])
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends = np.quantile(public, [TAIL_PROBABILITY, 1 - TAIL_PROBABILITY])
     else:
         ends = np.array([public.min(), public.max()])
-        ends += np.array([-RANGE_EXTENSION, RANGE_EXTENSION]) * (ends[1] - ends[0])
+        with np.errstate(over="ignore", invalid="ignore"):
+            ends += np.array([-RANGE_EXTENSION, RANGE_EXTENSION]) * (ends[1] - ends[0])
     low, high = map(float, ends)
-    if not 0 < high - low < np.inf:
+    if not 0 < high - low <= MAX_OUTCOME_WIDTH:
         raise ValueError(
-            "The public outcomes give no bounds because their range is zero or infinite. Pass "
-            "outcome_bounds=(low, high)."
+            "The public outcomes give no bounds because their range is zero or larger than "
+            f"{MAX_OUTCOME_WIDTH:g}. Pass outcome_bounds=(low, high)."
         )
     return low, high

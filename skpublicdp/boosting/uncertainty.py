@@ -11,6 +11,7 @@ from skpublicdp.boosting.binner import BinCodes, ColumnBins
 from skpublicdp.boosting.explain import centred_deviations
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
+from skpublicdp.data.binning import midpoint
 from skpublicdp.hypotheses.trees import DecisionTree
 from skpublicdp.typing import Floats
 
@@ -49,13 +50,16 @@ class PiecewiseLinear:
         values : ndarray of float64, shape (n,)
             Values of the column.
         """
-        width = self.high - self.low
         is_number = bins < len(self.bin_centres)
-        # extrapolate by at most the width of the public range
-        clipped = np.clip(values[is_number], self.low - width, self.high + width)
-        distances = clipped - self.bin_centres[bins[is_number]]
         deviations = np.zeros(len(bins))
-        deviations[is_number] = self.slopes[bins[is_number]] * distances
+        with np.errstate(all="ignore"):  # values near the largest float overflow
+            width = self.high - self.low
+            # extrapolate by at most the width of the public range
+            clipped = np.clip(values[is_number], self.low - width, self.high + width)
+            distances = clipped - self.bin_centres[bins[is_number]]
+            products = self.slopes[bins[is_number]] * distances
+            # without a usable slope, the score of the bin is the best estimate
+            deviations[is_number] = np.where(np.isfinite(products), products, 0.0)
         return deviations
 
 
@@ -77,18 +81,19 @@ def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
     values = np.append(public_values, bins.cuts)
     low, high = float(values.min()), float(values.max())
     ends = np.concatenate([[low], bins.cuts, [high]])
-    centres = (ends[1:] + ends[:-1]) / 2
+    centres = midpoint(ends[:-1], ends[1:])
     bin_of_value = np.searchsorted(bins.cuts, public_values)
     counts = np.bincount(bin_of_value, minlength=len(centres))
     sums = np.bincount(bin_of_value, public_values, minlength=len(centres))
-    has_rows = counts > 0
+    has_rows = (counts > 0) & np.isfinite(sums)  # a sum of values near the largest float overflows
     centres[has_rows] = sums[has_rows] / counts[has_rows]
     n_intervals = len(centres)
     window = max(1, round(n_intervals / SLOPE_WINDOW))
     upper = np.minimum(np.arange(n_intervals) + window, n_intervals - 1)
     lower = np.maximum(np.arange(n_intervals) - window, 0)
-    runs, rises = centres[upper] - centres[lower], scores[upper] - scores[lower]
-    slopes = np.divide(rises, runs, out=np.zeros(len(runs)), where=runs > 0)
+    with np.errstate(over="ignore"):  # a slope is 0 in an infinite run, and infinite in a tiny one
+        runs, rises = centres[upper] - centres[lower], scores[upper] - scores[lower]
+        slopes = np.divide(rises, runs, out=np.zeros(len(runs)), where=runs > 0)
     # since the outermost bins are wide, the steepest slope is conservatively assumed there
     slopes[[0, -1]] = np.abs(slopes).max()
     return PiecewiseLinear(centres, slopes, low, high)
@@ -145,5 +150,6 @@ class PredictionVariance:
             total += variances[term_codes]
         for bins, values, line in zip(codes, rows.T, self._lines, strict=True):
             if line is not None:
-                total += line.deviation_from_steps(bins, values) ** 2
+                with np.errstate(over="ignore"):
+                    total += line.deviation_from_steps(bins, values) ** 2
         return total

@@ -30,7 +30,7 @@ def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Fl
     """
     distinct, inverse = np.unique(values, return_inverse=True)
     masses = np.bincount(inverse, np.ones(len(values)) if weights is None else weights)
-    midpoints = (distinct[:-1] + distinct[1:]) / 2  # no public value equals a cut point
+    midpoints = midpoint(distinct[:-1], distinct[1:])  # no public value equals a cut point
     if len(distinct) <= n_bins:
         return midpoints
     # last distinct value of each bin except the last bin, at the quantiles i / n_bins
@@ -39,6 +39,21 @@ def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Fl
     # a value with a large weight can be the last value of several bins, which are then merged
     cuts: Floats = midpoints[np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))]
     return cuts
+
+
+def midpoint(low: Floats, high: Floats) -> Floats:
+    """Return the midpoints of two arrays, which are finite even if their sum overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        midpoints: Floats = (low + high) / 2
+        # half of a number is exact if its double overflows
+        return np.where(np.isinf(midpoints), low / 2 + high / 2, midpoints)
+
+
+def column_medians(rows: Floats) -> Floats:
+    """Return the median of each column, which is finite even if a sum of two values overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        medians: Floats = np.median(rows, axis=0)
+        return np.where(np.isfinite(medians), medians, 2 * np.median(np.asarray(rows) / 2, axis=0))
 
 
 MAX_FINE_EDGES = 65_000
@@ -173,7 +188,7 @@ class Bins:
             low = max(column.low, -MAX_BIN_END)
             high = min(column.high, MAX_BIN_END)
             ends = np.concatenate([[low], cuts, [high]])
-            centres = (ends[:-1] + ends[1:]) / 2
+            centres = midpoint(ends[:-1], ends[1:])
             public_values = X_public[:, position]
             public_values = public_values[~np.isnan(public_values)]
             public_codes = np.searchsorted(cuts, public_values)

@@ -272,7 +272,12 @@ def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) 
         (median,) = typical
         signed = 2 * quantiles - 1  # -1 at `low`, 0 at the median, and 1 at `high`
         max_distance = np.where(signed < 0, median - low, high - median)
-        values = median + np.sign(signed) * signed**2 * max_distance
+        if np.isinf(high - low):  # a distance may overflow, but not a weighted mean
+            values = (1 - signed**2) * median + signed**2 * np.where(signed < 0, low, high)
+        else:
+            values = median + np.sign(signed) * signed**2 * max_distance
+    elif np.isinf(high - low):
+        values = (1 - quantiles) * low + quantiles * high
     else:
         values = low + quantiles * (high - low)
     if is_date:

@@ -47,6 +47,12 @@ __all__ = [
 Coder = Callable[[NDArray[Any]], NDArray[Any]]
 """Elementwise function that maps the values of a column, shape (n,), to n codes."""
 
+MAX_DEFAULT_BOUND = 1e300
+"""Maximum magnitude of bounds that are computed from public values of at most this magnitude."""
+
+MAX_DEFAULT_BOUND = 1e300
+"""Maximum magnitude of the bounds of a column that are computed from smaller public values."""
+
 REFERENCE_BOUND = 8.0
 """Default bound of a numeric column that has neither public values nor user-defined bounds. The
 reference sample of such a column is standard normal and lies between -8 and 8.
@@ -421,8 +427,10 @@ def _numeric_column(
         low, high = -REFERENCE_BOUND, REFERENCE_BOUND
     else:
         # a single public value has no range, so its magnitude is used as the width
-        width = distinct[-1] - distinct[0] or max(1.0, abs(distinct[0]))
-        low, high = float(distinct[0] - width), float(distinct[-1] + width)
+        low, high = distinct[[0, -1]].tolist()
+        width = high - low or max(1.0, abs(low))  # infinite if the difference overflows
+        limit = max(MAX_DEFAULT_BOUND, abs(low), abs(high))
+        low, high = max(low - width, -limit), min(high + width, limit)
     # determined by public values, since a single missing private number would turn an integer
     # column into floats
     ends = np.array([low, high])

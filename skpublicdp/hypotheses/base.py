@@ -256,6 +256,24 @@ def assumptions_of_class(hypotheses: HypothesisClass | None) -> tuple[str, ...]:
     return tuple(assumptions)
 
 
+def check_public_values(
+    hypotheses: HypothesisClass, points: Floats, feature_names: tuple[str, ...]
+) -> None:
+    """Raise ValueError if no cover can be built because products of public values overflow.
+
+    A fit that spends budget before it builds the cover calls this function first. The classes that
+    are parameters of the class, as in `Union`, are also checked.
+    """
+    check = getattr(hypotheses, "_check_public_values", None)
+    if check is not None:
+        check(points, feature_names)
+    for value in hypotheses.get_params(deep=False).values():
+        members = value if isinstance(value, list | tuple) else [value]
+        for member in members:
+            if isinstance(member, HypothesisClass):
+                check_public_values(member, points, feature_names)
+
+
 def check_binary(hypotheses: HypothesisClass, public: PublicSample) -> None:
     """Raise ValueError if there are more than two labels, which binary rules cannot predict."""
     if len(public.classes) > 2:

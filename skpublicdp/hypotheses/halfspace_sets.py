@@ -14,6 +14,7 @@ from scipy.linalg import qr
 from scipy.spatial import ConvexHull, QhullError
 
 from skpublicdp.hypotheses.directions import draw_directions, feature_scales, leading_signs
+from skpublicdp.hypotheses.magnitudes import check_magnitudes
 from skpublicdp.hypotheses.splits import quantile_thresholds
 from skpublicdp.hypotheses.sweeps import middle_ranks, project
 from skpublicdp.typing import Codes, Floats, Mask
@@ -250,6 +251,18 @@ class AffineHull:
             RANGE_TOLERANCE * np.ptp(self.points, axis=0)
             + MAGNITUDE_TOLERANCE * np.abs(self.points).max(axis=0)
         )
+
+
+def count_dimensions(points: Floats, feature_names: tuple[str, ...]) -> int:
+    """Return the number of dimensions of the affine hull of public points, 0 without points.
+
+    Raises
+    ------
+    ValueError
+        If products of the values of a column overflow.
+    """
+    check_magnitudes(points, feature_names, "halfspaces")
+    return len(AffineHull(points).axes) if len(points) else 0
 
 
 def all_supported_halfspaces(hull: AffineHull, min_points: int = 1) -> HalfspaceSet:

@@ -18,6 +18,7 @@ from skpublicdp.hypotheses.base import (
     check_count,
 )
 from skpublicdp.hypotheses.directions import directions_around, draw_directions
+from skpublicdp.hypotheses.magnitudes import check_magnitudes
 from skpublicdp.hypotheses.pivots import RotatingHyperplanes
 from skpublicdp.hypotheses.sweeps import ParallelHyperplanes, Sweeps, point_words
 from skpublicdp.mechanisms.families import Family, Leaf, Path
@@ -295,11 +296,13 @@ class Halfspaces(HypothesisClass):
         Raises
         ------
         ValueError
-            If there are more than two labels, or if a parameter is invalid.
+            If there are more than two labels, if a parameter is invalid, or if products of public
+            values overflow.
         CoverSizeError
             If an exact cover would be too large.
         """
         self._check(public)
+        self._check_public_values(public.X, public.feature_names)
         points = np.unique(public.X + 0.0, axis=0)  # -0.0 becomes 0.0
         n_features = points.shape[1]
         if len(public.classes) == 1:
@@ -331,6 +334,10 @@ class Halfspaces(HypothesisClass):
         The formula is due to Cover (1965).
         """
         return 2 * growth_function(m - 1, n_features)
+
+    def _check_public_values(self, points: Floats, feature_names: tuple[str, ...]) -> None:
+        """Raise ValueError if products of public values overflow."""
+        check_magnitudes(points, feature_names, "halfspaces")
 
     def _check(self, public: PublicSample) -> None:
         """Raise ValueError unless the parameters and the number of labels are valid."""

@@ -31,6 +31,7 @@ from skpublicdp.hypotheses.halfspace_sets import (
     random_halfspaces,
     random_supported_halfspaces,
 )
+from skpublicdp.hypotheses.magnitudes import check_magnitudes
 from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.mechanisms.families import Family, Leaf, Path
 from skpublicdp.typing import Codes, Floats, Integers
@@ -293,12 +294,14 @@ class HalfspaceIntersections(HypothesisClass):
         Raises
         ------
         ValueError
-            If there are more than two classes, or if a parameter is invalid.
+            If there are more than two classes, if a parameter is invalid, or if products of public
+            values overflow.
         CoverSizeError
             If the paper's pool is too large.
         """
         check_binary(self, public)
         self._check_parameters()
+        self._check_public_values(public.X, public.feature_names)
         n_features = public.X.shape[1]
         # adding 0.0 makes zeros of either sign equal
         points, point_of_row = np.unique(public.X + 0.0, axis=0, return_inverse=True)
@@ -310,6 +313,10 @@ class HalfspaceIntersections(HypothesisClass):
         if self.pool == "paper" and self.max_intersections is None:
             return self._theorem_cover(hull, public)
         return self._pool_cover(hull, np.sort(point_of_row, axis=None), alpha, public)
+
+    def _check_public_values(self, points: Floats, feature_names: tuple[str, ...]) -> None:
+        """Raise ValueError if products of public values overflow."""
+        check_magnitudes(points, feature_names, "halfspaces")
 
     def _pool_cover(
         self, hull: AffineHull, point_of_row: Codes, alpha: float, public: PublicSample

@@ -243,6 +243,7 @@ class Rays:
         return self._pivot.hyperplane(u, v)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a midpoint that overflows is outside its gap
 def _thresholds_between(keys: Floats) -> Floats:
     """Return one increasing threshold for each gap between neighbouring keys of public points.
 
@@ -271,4 +272,4 @@ def _thresholds_between(keys: Floats) -> Floats:
     last = scale * np.tan((angles[-1] + angles[0] + np.pi) / 2)
     if last < finite[0]:
         return np.append(last, thresholds)
-    return np.append(thresholds, max(last, finite[-1]))
+    return np.append(thresholds, np.fmax(last, finite[-1]))  # `last` can be NaN

@@ -61,11 +61,15 @@ class Sweeps(ABC):
         for sweep, thresholds in enumerate(cuts_of_sweep):
             self.thresholds[sweep, : len(thresholds)] = thresholds
             if len(thresholds):
-                middle = float(np.median(thresholds))
-                width = float(np.median(np.abs(thresholds - middle)))
+                with np.errstate(over="ignore", invalid="ignore"):
+                    middle = float(np.median(thresholds))
+                    width = float(np.median(np.abs(thresholds - middle)))
                 # a single threshold, or equal thresholds, have width 0; any positive width is valid
-                self.scales[sweep] = middle, width or abs(middle) or 1.0
-                n_thresholds_in = np.bincount(self._cells(thresholds, sweep), minlength=n_cells)
+                if np.isfinite(middle + width):
+                    self.scales[sweep] = middle, width or abs(middle) or 1.0
+                # cells are arbitrary if the difference of two thresholds overflows
+                cells = np.clip(self._cells(thresholds, sweep), 0, n_cells - 1)
+                n_thresholds_in = np.bincount(cells, minlength=n_cells)
                 self._typical_bins[sweep, 1:] = np.cumsum(n_thresholds_in)[:-1]
         self.n_sides = n_sides
         self.variants = variants

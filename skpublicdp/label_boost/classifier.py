@@ -37,6 +37,7 @@ from skpublicdp.data.schema import bounds_by_position
 from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import BaseAccuracy
 from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds
+from skpublicdp.hypotheses.base import check_public_values
 from skpublicdp.label_boost.guarantee import label_boost_guarantee, released_labeler_guarantee
 from skpublicdp.label_boost.plan_search import choose_plan
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
@@ -460,6 +461,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         """
         if not len(rows.X_unlabelled):
             raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
+        if X_public is not None:
+            check_public_values(class_or_default(self.hypotheses), X_public, feature_names(self))
         epsilon, delta = epsilon_delta(
             mechanism_event(*map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta)))
         )

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.accounting.amplification import SUBSAMPLING_PROOF
 from skpublicdp.base_learner import add_row_per_label, mechanism_event
+from skpublicdp.data.binning import column_medians
 from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.data.schema import parse_bounds
 from skpublicdp.data.validation import feature_names
@@ -130,7 +131,7 @@ def public_centre(learner: Any, X_public: Floats | None, bounds: Any) -> Floats:
     In each column, the point is the centre of the bounds, the median of the public rows, or zero,
     whichever is available first. The point is independent of private rows.
     """
-    centre = np.zeros(learner.n_features_in_) if X_public is None else np.median(X_public, axis=0)
+    centre = np.zeros(learner.n_features_in_) if X_public is None else column_medians(X_public)
     for column, (low, high) in parse_bounds(bounds, feature_names(learner)).items():
         centre[column] = low / 2 + high / 2  # low + high may overflow
     return centre

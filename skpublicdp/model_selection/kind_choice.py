@@ -16,6 +16,7 @@ from sklearn.base import clone
 
 from skpublicdp.accounting import Draw, Steps, exact_fraction
 from skpublicdp.base_learner import add_row_per_label, epsilon_delta, fit_base, mechanism_event
+from skpublicdp.data.binning import column_medians
 from skpublicdp.data.validation import check_rows
 from skpublicdp.hypotheses import PublicSample
 from skpublicdp.hypotheses.finite import ClassifierHypothesis
@@ -63,7 +64,7 @@ class SingleCandidate:
         y, X_public = rows.y, self._features.X_public
         if "classes" not in learner.get_params(deep=False):
             X = check_rows(clone(learner), X, reset=True)
-            centre = np.zeros(X.shape[1]) if X_public is None else np.median(X_public, axis=0)
+            centre = np.zeros(X.shape[1]) if X_public is None else column_medians(X_public)
             X, y = add_row_per_label(learner, X, y, rows.classes, centre)
         epsilon, delta = epsilon_delta(
             mechanism_event(*ledger.per_row(ledger.epsilon, ledger.delta))

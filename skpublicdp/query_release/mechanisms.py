@@ -7,7 +7,7 @@ update the weights of public rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,6 +16,7 @@ import numpy as np
 
 from skpublicdp.accounting import Noise
 from skpublicdp.data.dataset import Dataset, PrivateColumnCounts
+from skpublicdp.data.schema import Schema
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.answers import (
     CDFAnswers,
@@ -24,7 +25,7 @@ from skpublicdp.query_release.answers import (
     TableAnswers,
 )
 from skpublicdp.query_release.cdf.grid import ColumnCounts, SortedColumn
-from skpublicdp.query_release.cdf.release import release_cdf
+from skpublicdp.query_release.cdf.release import MAX_ABS_BOUND, MIN_WIDTH, release_cdf
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.cdf.strategies import check_noise_scale
 from skpublicdp.query_release.column_answers import ColumnAnswers
@@ -106,9 +107,24 @@ def _release_one_column(
 ) -> FittedRelease:
     """Release the CDF of a single column, which answers thresholds and intervals."""
     assert isinstance(queries, OneColumnQueries)
+    _check_bounds_of_cdfs(rows.schema, [0])
     cdf = _release_column_cdf(0, estimator, rows, ledger)
     size = float(cdf.effective_public_size) if rows.n_public else 0.0
     return FittedRelease(queries, rows.schema, CDFAnswers(queries, cdf), size)
+
+
+def _check_bounds_of_cdfs(schema: Schema, positions: Sequence[int]) -> None:
+    """Raise ValueError if a column has bounds for which no CDF can be computed."""
+    for position in positions:
+        column = schema.columns[position]
+        low, high = column.low, column.high
+        is_large = max(-low, high) > MAX_ABS_BOUND  # then the width can overflow
+        if is_large or high - low < MIN_WIDTH:
+            raise ValueError(
+                f"Column {column.name} must have bounds of at most {MAX_ABS_BOUND:g} in absolute "
+                f"value and at least {MIN_WIDTH:g} apart; got {low:g} and {high:g}. Multiply the "
+                "column by a constant, in X and in X_public."
+            )
 
 
 def _release_column_cdf(
@@ -203,7 +219,9 @@ def _release_column_cdfs(
     noise, n_features = ledger.noise, len(rows.schema.columns)
     if not queries.releases_columns_first:
         return cdfs, noise
-    rows.check(estimator.n_jobs)  # raises an error for invalid rows before any budget is spent
+    # errors are raised before any budget is spent
+    _check_bounds_of_cdfs(rows.schema, np.flatnonzero(rows.schema.numeric).tolist())
+    rows.check(estimator.n_jobs)
     n_tables = 0
     if not queries.is_about_single_columns:
         n_tables = len(downward_closure(queries.tables(rows.schema)))

@@ -23,7 +23,7 @@ from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, Hypothesis, HypothesisClass, PublicSample
-from skpublicdp.hypotheses.base import assumptions_of_class, tabulate
+from skpublicdp.hypotheses.base import assumptions_of_class, check_public_values, tabulate
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.cover_classifier import (
     COVER_PARAMETERS,
@@ -293,18 +293,22 @@ class GenericLearnerClassifier(CoverClassifier):
         The two steps use disjoint rows, so each can spend the entire privacy budget (parallel
         composition).
         """
+        names, hypotheses = feature_names(self), class_or_default(self.hypotheses)
+        ends = np.zeros((2, len(names)))
+        for position, limits in parse_bounds(self.bounds, names).items():
+            ends[:, position] = limits
+        for points in (rows.X_public, ends):  # the sanitizer spends budget before a cover is built
+            check_public_values(hypotheses, points, names)
         sanitizer, _ = unfitted_sanitizer(self.sanitizer)
         # the sanitizer receives arrays without column names
-        bounds = bounds_by_position(self.bounds, feature_names(self))
+        bounds = bounds_by_position(self.bounds, names)
         sanitizer_ledger, draw_ledger = ledger.split(2)
         synthetic = self._synthesise(rows, sanitizer, bounds, sanitizer_ledger)
         points = np.concatenate([synthetic.points, rows.X_public])
-        sample = PublicSample(points, rows.classes, feature_names(self))
+        sample = PublicSample(points, rows.classes, names)
         self.sanitized_ = synthetic.points
         return _SanitizedSearch(
-            cover=class_or_default(self.hypotheses).build_cover(
-                sample, alpha=self.alpha, beta=self.beta
-            ),
+            cover=hypotheses.build_cover(sample, alpha=self.alpha, beta=self.beta),
             tabulate=lambda cover: tabulate(
                 cover, rows.X_labelled, rows.y_labelled, n_jobs=self.n_jobs
             ),

@@ -38,7 +38,7 @@ from skpublicdp.hypotheses.growing_unions import (
     MixedCover,
     build_growing_union,
 )
-from skpublicdp.hypotheses.halfspace_sets import AffineHull
+from skpublicdp.hypotheses.halfspace_sets import count_dimensions
 from skpublicdp.hypotheses.intersections import max_support_points
 from skpublicdp.hypotheses.polytopes import Polytope
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
@@ -393,7 +393,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
 
         held_out = self._held_out(rows.n_public, ledger)
         X_generating = rows.X_public[~held_out]
-        n_dimensions = len(AffineHull(X_generating).axes) if len(X_generating) else 0
+        n_dimensions = count_dimensions(X_generating, feature_names(self))
         supports = self._supports(X_generating, n_dimensions, ledger)
         event = self._evaluation_event()
         return _MixedSearch(

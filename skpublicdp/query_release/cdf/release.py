@@ -53,6 +53,9 @@ maxima limit the run time, which is cubic in the number of cells."""
 MAX_ABS_BOUND = 1e300
 """Largest absolute bound, so that sums and multiples of bounds do not overflow."""
 
+MIN_WIDTH = 1e-290
+"""Smallest difference of the bounds, so that small fractions of it are positive."""
+
 
 def release_cdf(
     x_private: ArrayLike | ColumnCounts,

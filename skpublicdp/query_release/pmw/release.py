@@ -26,11 +26,13 @@ from skpublicdp.guarantees.query_release import (
     pmw_error,
     release_sampling_error,
 )
+from skpublicdp.hypotheses.magnitudes import check_magnitudes
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.pmw.cover import QueryCover
 from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.queries.geometric import HalfspaceQueries
 from skpublicdp.query_release.row_answers import MemberAnswers, ReleasedAnswers, RowAnswers
 from skpublicdp.query_release.spending import default_delta
 from skpublicdp.query_release.synthetic import WeightedRows
@@ -62,6 +64,8 @@ def release_pmw(
     """
     # shuffle, because the cover splits the public rows and their order may be informative
     X_public = np.random.default_rng(0).permutation(rows.X_public)
+    if isinstance(queries, HalfspaceQueries):
+        check_magnitudes(rows.X_public, rows.schema.names, "the dichotomies of halfspace queries")
     cover = queries.build_cover(X_public)
     n = rows.n_private
     # the remaining parts of alpha and beta are for the errors of the cover and of sampling
