@@ -761,6 +761,55 @@ def test_every_round_of_the_paper_has_the_rows_of_claim_4_9(alpha, vc):
     assert plan.base_rows >= max(b5, n_base)
 
 
+@pytest.mark.parametrize("vc", [1, 4])
+@pytest.mark.parametrize("alpha", [0.09, 0.01])
+def test_labelled_rows_grow_as_a_tower_and_rounds_are_few(alpha, vc):
+    """Remark 4.10, with the constants of Lemma 7 of docs/proofs/label_boost.md."""
+    beta, numbers = 0.05, set()
+    m = n_labelled_paper(alpha, beta, vc) + 1
+    for exponent in (3, 9, 12, 20, 37, 60, 100, 150, 250):
+        n = 10**exponent
+        settings = {"alpha": alpha, "beta": beta, "n_base": n, "vc": vc}
+        plan = paper_plan(m, 180_000 * n, epsilon=Fraction(1), delta=Fraction(0), **settings)
+        sizes = [step.n_labelled for step in plan.rounds]
+        w = [alpha / (10 * 2**i) * size / (800 * vc) for i, size in enumerate(sizes, start=1)]
+        numbers.add(len(w))
+        if exponent <= 37:
+            assert len(w) <= 1
+        if w:
+            assert w[0] > 46
+            # w_i >= 2 ** 2 ** ... of i + 2 twos, and less than the rows that end the loop
+            assert sizes[-1] < 300 * n
+            assert w[-1] >= {1: 16, 2: 65_536}[len(w)]
+        for smaller, larger in itertools.pairwise(w):
+            assert math.log2(larger) >= smaller
+    assert numbers == {0, 1, 2}
+
+
+def test_pure_and_proper_as_the_base_learner():
+    """Remark 4.15: the result is the base learner's own rule, at δ = 0 if it is pure."""
+    x = X[:, 1:2]
+    grid = np.linspace(-4, 4, 2001)[:, None]
+    for settings, n_rounds in (
+        ({}, 1),
+        ({"constants": "tight", "y": TRUTH, "X": x}, 0),
+        ({"release_labeler": True}, 1),
+    ):
+        base = SemiPrivateClassifier(Thresholds(), bounds=[(-4, 4)])
+        clf = fitted(base, hypotheses=Thresholds(), **{"X": x, **settings})
+        assert clf.n_rounds_ == n_rounds
+        # proper: a rule of the base learner's class, and nothing is added to it
+        assert type(clf.estimator_) is SemiPrivateClassifier
+        cuts = np.diff((clf.predict(grid) == "yes").astype(int))
+        assert np.count_nonzero(cuts) == 1
+        assert cuts.max() == 1
+        assert (clf.predict(grid) == clf.estimator_.predict(grid)).all()
+        # pure: no step of the receipt has a δ
+        assert clf.privacy_.delta == clf.estimator_.privacy_.delta == 0
+        assert all(mechanism.delta == 0 for mechanism in clf.privacy_.mechanisms)
+    assert fitted(Recorder(), delta=1e-6).privacy_.delta == 1e-6  # it passes on what is not pure
+
+
 def test_the_paper_where_it_needs_no_round(monkeypatch):
     """With labelled rows enough the paper only thins them out and resamples."""
     few_enough(monkeypatch)
