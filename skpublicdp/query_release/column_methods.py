@@ -367,6 +367,11 @@ class ColumnMethodsMixin:
         bin contains few public rows, such as the last bin of a skewed column. The coverage of the
         intervals was measured, but no theorem guarantees it.
 
+        There are no intervals after `calibrate`. If the totals are those of the groups `by`, use
+        the release before calibration: calibration hardly changes the means of these groups. For
+        the mean of the population, weight the ends of the groups' simultaneous intervals by the
+        known shares of the groups.
+
         Parameters
         ----------
         column : str or int, default=None

@@ -368,7 +368,9 @@ class FittedReleaseMixin(
         Intervals are approximate. The intervals of the release are rescaled by the standard
         deviation of the linearised calibration estimator [1]_, where errors due to noise are added
         as if they were independent. `cdf_interval`, `quantile_interval` and `mean_interval` are not
-        available.
+        available. For a mean, weight the ends of `mean_interval` of the groups by the known shares
+        of the groups instead, with ``simultaneous=True`` and before calibration. The user guide on
+        query release has an example.
 
         References
         ----------

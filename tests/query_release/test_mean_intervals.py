@@ -136,6 +136,21 @@ class TestGroups:
         assert len(held) >= 55
         assert np.mean(held) >= 0.88
 
+    def test_known_shares_weight_simultaneous_intervals_after_calibration(self):
+        """Calibration hardly changes the means of the groups that are known."""
+        shares = pd.Series({"farm": 0.2, "shop": 0.3, "spy": 0.5})
+        true, held = shares @ pd.Series(MEANS), []
+        for seed in range(8):
+            release = fitted(people(N, seed), people(300, 1000 + seed), seed=seed)
+            groups = release.mean_interval("pay", by="job", simultaneous=True).set_index("job")
+            calibrated = release.calibrate({"job": shares})
+            after = calibrated.mean("pay", by="job").set_index("job")["mean"]
+            np.testing.assert_allclose(after[shares.index], groups["mean"][shares.index], rtol=0.01)
+            low, high = shares @ groups.loc[shares.index, ["low", "high"]]
+            assert low < calibrated.mean("pay") < high
+            held.append(low <= true <= high)
+        assert sum(held) >= 7
+
     def test_only_tables_have_groups(self, release):
         calibrated = release.calibrate({"job": {"farm": 1, "shop": 1, "spy": 1}})
         with pytest.raises(ValueError, match="no intervals for columns by group after calibrate"):
