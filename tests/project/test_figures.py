@@ -394,10 +394,11 @@ def test_the_comparison_quotes_the_aim_of_opendp(head_to_head):
     for measure, epsilon in itertools.product(("mean_l1", "max_error"), page.SHOWN):
         cells = {
             heading: page.cell(figures, page.SMALL, measure, heading, page.OPENDP, epsilon)[0]
-            for heading in ("ours", "no public", "AIM of OpenDP, ε")
+            for heading in ("ours", "no public", "MST, ε", "AIM of mbi, ε", "AIM of OpenDP, ε")
         }
         assert cells["ours"] < cells["AIM of OpenDP, ε"]
         assert cells["no public"] < cells["AIM of OpenDP, ε"]
+        assert cells["MST, ε"] > max(cells["AIM of mbi, ε"], cells["AIM of OpenDP, ε"])
 
 
 def test_the_comparison_quotes_tab_pe():
