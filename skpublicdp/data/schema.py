@@ -48,9 +48,6 @@ Coder = Callable[[NDArray[Any]], NDArray[Any]]
 """Elementwise function that maps the values of a column, shape (n,), to n codes."""
 
 MAX_DEFAULT_BOUND = 1e300
-"""Maximum magnitude of bounds that are computed from public values of at most this magnitude."""
-
-MAX_DEFAULT_BOUND = 1e300
 """Maximum magnitude of the bounds of a column that are computed from smaller public values."""
 
 REFERENCE_BOUND = 8.0
