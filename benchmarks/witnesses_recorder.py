@@ -49,12 +49,12 @@ IN_PARALLEL = (*NOT_STEPS, "QuantileSanitizer")
 """Cases whose private answers do not compose: the medians of the two halves use disjoint rows."""
 
 PLANTED = {
-    "non-private access": "a count of labels in an attribute",
-    "domain inference": "classes from the labels that occur",
-    "double spending": "two tables that both take the whole budget",
-    "pathological input": "missing numbers that are counted from the second on",
-    "noise miscalibration": "Laplace noise scaled by the Euclidean sensitivity",
-    "sensitivity miscalibration": "outcomes beyond their bounds",
+    "non-private access": "label counts stored in an attribute",
+    "domain inference": "classes taken from the labels that occur",
+    "double spending": "two tables that each spend the entire budget",
+    "pathological input": "missing numbers that are counted only if there are several",
+    "noise miscalibration": "Laplace noise scaled to the Euclidean sensitivity",
+    "sensitivity miscalibration": "outcomes that are not clipped to their bounds",
 }
 """Class of bugs in dp-recorder's own tests, and the planted defect from tests/mutants."""
 

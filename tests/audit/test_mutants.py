@@ -13,9 +13,9 @@ pytestmark = pytest.mark.once
 
 CLEAN = ("random choices", "SemiPrivateClassifier, thresholds")
 QUICK = (
-    "a remainder in place of rejection",
-    "a draw before its entry",
-    "an error that quotes a label",
+    "a remainder instead of rejection sampling",
+    "a draw before its ledger entry",
+    "an error message that quotes a label",
 )
 START = "        return class_or_default(self.hypotheses).build_cover(\n"
 

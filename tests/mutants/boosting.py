@@ -14,7 +14,7 @@ CLASSIFIER, REGRESSOR = "SemiPrivateBoostingClassifier", "SemiPrivateBoostingReg
 
 MUTANTS = (
     Mutant(
-        "residuals that are not cut to a half",
+        "residuals that are not limited to one half",
         SCALE,
         "boosting/model.py",
         "    exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * "
@@ -23,7 +23,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, rounds",),
     ),
     Mutant(
-        "residuals that are rounded when they are added up",
+        "residuals that are added up before rounding",
         FLOATS,
         "boosting/model.py",
         "integers.astype(np.int64)\n    return rounded\n\n\ndef boosting_weights",
@@ -32,7 +32,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, rounds",),
     ),
     Mutant(
-        "residuals of outcomes that are rounded when they are added up",
+        "outcome residuals that are added up before rounding",
         FLOATS,
         "boosting/loss.py",
         "        return np.rint(gradients, out=gradients), hessians\n",
@@ -40,7 +40,7 @@ MUTANTS = (
         (f"{REGRESSOR}, trees grown",),
     ),
     Mutant(
-        "outcomes beyond their bounds",
+        "outcomes that are not clipped to their bounds",
         SCALE,
         "boosting/regression_target.py",
         "    shares = (np.clip(outcomes, low, high) - low) / (high - low)\n"
@@ -53,7 +53,7 @@ MUTANTS = (
         (REGRESSOR,),
     ),
     Mutant(
-        "exact counts of the labels",
+        "exact label counts",
         UNPAID,
         "boosting/histograms.py",
         """        proof=BOOSTING_PROOF,
@@ -68,7 +68,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, rounds",),
     ),
     Mutant(
-        "drift by exact counts",
+        "a drift statistic computed from exact counts",
         UNPAID,
         "boosting/covariate_shift.py",
         "            counts.values[is_tested],\n",
@@ -76,7 +76,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, drift",),
     ),
     Mutant(
-        "cells by quantiles of private rows",
+        "cells at quantiles of private rows",
         STRUCTURE,
         "boosting/training_data.py",
         "        X_public=encoded,\n        n_private",
@@ -87,7 +87,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, pure",),
     ),
     Mutant(
-        "a category for several ones if enough rows have them",
+        "a one-hot category that depends on a count of private rows",
         STRUCTURE,
         "data/one_hot.py",
         "        codes[is_other] = other\n",
@@ -95,7 +95,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, one-hot",),
     ),
     Mutant(
-        "a row that moves from cell to cell counted once",
+        "a row that moves between two cells but is counted once",
         SENSITIVITY,
         "boosting/residual_histogram.py",
         '    sensitivity, name = Sensitivity(2, 2), "noisy histogram of residuals"\n',
@@ -103,7 +103,7 @@ MUTANTS = (
         (REGRESSOR,),
     ),
     Mutant(
-        "sums without the counts beside them",
+        "a sensitivity of sums that ignores the accompanying counts",
         SENSITIVITY,
         "boosting/strategy.py",
         "int((changes + weight * distances).max())\n",
@@ -111,7 +111,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, pure",),
     ),
     Mutant(
-        "votes of rows that weigh more than one",
+        "votes with the sensitivity of a row of weight 1",
         SENSITIVITY,
         "boosting/private_trees.py",
         "            event,\n            MAX_ROW_WEIGHT,\n",
@@ -119,7 +119,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, votes",),
     ),
     Mutant(
-        "a grown tree by a row's own residual alone",
+        "a grown tree with the sensitivity of a single residual",
         SENSITIVITY,
         "boosting/newton_boosting.py",
         "            2 * (MAX_GRADIENT + n_targets),\n",
@@ -127,7 +127,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, trees grown",),
     ),
     Mutant(
-        "rows thinned out by their values",
+        "rows subsampled by their values",
         STRUCTURE,
         "boosting/newton_fit.py",
         "training.rows.take(ledger.subset(training.rows.n, n_rows)))\n",
@@ -135,7 +135,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, some rows",),
     ),
     Mutant(
-        "growth that ends when an exact sum is small",
+        "growth that stops when an exact sum is small",
         UNPAID,
         "boosting/newton_boosting.py",
         "            if posterior.gain <= 0:\n                break\n        return share\n",
@@ -147,7 +147,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, trees grown",),
     ),
     Mutant(
-        "a count of labels in an attribute",
+        "label counts stored in an attribute",
         LEAK,
         "boosting/classifier.py",
         "        self.classes_ = training.classes\n        return self\n",
@@ -158,7 +158,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, pure",),
     ),
     Mutant(
-        "leaves of a row that only leaves its leaf",
+        "leaf sums for a row that leaves a leaf but enters none",
         SENSITIVITY,
         "boosting/private_trees.py",
         "LEAF_SENSITIVITY = Sensitivity(2 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2)\n",
@@ -166,7 +166,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, three labels, trees",),
     ),
     Mutant(
-        "squared residuals that are priced as residuals",
+        "squared residuals with the sensitivity of residuals",
         SENSITIVITY,
         "boosting/residual_histogram.py",
         "        Sensitivity(MAX_GRADIENT**2, MAX_GRADIENT**4),\n",
@@ -174,7 +174,7 @@ MUTANTS = (
         (f"{REGRESSOR}, trees grown",),
     ),
     Mutant(
-        "halves of many columns that are priced as those of one",
+        "half bins of many columns with the sensitivity of one column",
         SENSITIVITY,
         "boosting/adaptive_bins.py",
         "            n_columns * sensitivity.absolute, n_columns * sensitivity.squared\n",
@@ -182,7 +182,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, trees grown",),
     ),
     Mutant(
-        "margins of a public model that are not clipped in the sums that weigh it",
+        "unclipped margins of a public model in the stacking sums",
         SCALE,
         "boosting/stacking.py",
         "        clipped: Floats = scaled / np.maximum(longest, 1.0)[:, None]\n",
@@ -190,7 +190,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, public model",),
     ),
     Mutant(
-        "a weighing that is priced for one of its two sums",
+        "two stacking sums with the sensitivity of one product",
         SENSITIVITY,
         "boosting/stacking.py",
         "STACKING_SENSITIVITY = Sensitivity(4 * LARGEST_PRODUCT, 2 * (2 * LARGEST_PRODUCT) ** 2)\n",
@@ -198,7 +198,7 @@ MUTANTS = (
         (f"{CLASSIFIER}, public model",),
     ),
     Mutant(
-        "a public model that is centred on private rows",
+        "a public model centred on private rows",
         LEAK,
         "boosting/stacking.py",
         "        margins = np.array([boosted, rows.public_margins[:, chunk].astype(np.int64)])\n",

@@ -14,7 +14,7 @@ RULE = ("SemiPrivateClassifier, thresholds",)
 
 MUTANTS = (
     Mutant(
-        "the exponential mechanism without its 2",
+        "the exponential mechanism without the factor 2",
         SCALE,
         "mechanisms/exponential.py",
         "    return epsilon / (2 * sensitivity)\n",
@@ -22,7 +22,7 @@ MUTANTS = (
         ("exact draws",),
     ),
     Mutant(
-        "Laplace noise scaled by the Euclidean sensitivity",
+        "Laplace noise scaled to the Euclidean sensitivity",
         SCALE,
         "accounting/measurements.py",
         "fraction_above(Fraction(sensitivity.absolute) / epsilon, NOISE_SCALE_BITS)",
@@ -30,7 +30,7 @@ MUTANTS = (
         ("private_confusion_matrix, pure",),
     ),
     Mutant(
-        "σ where σ² is meant",
+        "σ in place of σ²",
         SCALE,
         "mechanisms/rounded_gaussian.py",
         "    scale = _Scale(Fraction(sigma2))\n",
@@ -38,7 +38,7 @@ MUTANTS = (
         ("rounded Gaussian noise",),
     ),
     Mutant(
-        "noise on one side",
+        "one-sided noise",
         SCALE,
         "mechanisms/discrete_laplace.py",
         "    return geometric.draw(size, bits) - geometric.draw(size, bits)\n",
@@ -46,7 +46,7 @@ MUTANTS = (
         ("discrete Laplace noise",),
     ),
     Mutant(
-        "a remainder in place of rejection",
+        "a remainder instead of rejection sampling",
         RANDOMNESS,
         "mechanisms/randomness.py",
         """        value = bits.bits(count)
@@ -58,7 +58,7 @@ MUTANTS = (
         ("random choices",),
     ),
     Mutant(
-        "a seed that everybody knows",
+        "a publicly known seed",
         RANDOMNESS,
         "mechanisms/randomness.py",
         "        return SecureBits()\n",
@@ -74,7 +74,7 @@ MUTANTS = (
         ("private_confusion_matrix",),
     ),
     Mutant(
-        "the same noise in every line of a table",
+        "identical noise in every row of a table",
         RANDOMNESS,
         "privacy/ledger.py",
         "return sampler(scale, table.size, self._bits).reshape(table.shape)",
@@ -82,7 +82,7 @@ MUTANTS = (
         ("discrete Laplace noise", "SemiPrivateBoostingClassifier"),
     ),
     Mutant(
-        "stages that share their randomness",
+        "stages that use the same random bits",
         RANDOMNESS,
         "privacy/ledger.py",
         "            ledger.__dict__.update(self.__dict__, _lines=[], _parallel=(), "
@@ -95,7 +95,7 @@ MUTANTS = (
         ("random bits",),
     ),
     Mutant(
-        "a draw before its entry",
+        "a draw before its ledger entry",
         CHARGE,
         "privacy/ledger.py",
         """        self._enter(event, name, proof)
@@ -108,7 +108,7 @@ MUTANTS = (
         RULE,
     ),
     Mutant(
-        "noise without an entry",
+        "noise without a ledger entry",
         CHARGE,
         "query_release/marginals/release.py",
         """        noisy = round_ledger.add_noise(
@@ -124,7 +124,7 @@ MUTANTS = (
         ("PAPQueryRelease, marginals, pure",),
     ),
     Mutant(
-        "one step charged for all",
+        "a charge for only one of several steps",
         CHARGE,
         "privacy/ledger.py",
         "                self._charged_event(),\n                who=self._who,",
@@ -132,7 +132,7 @@ MUTANTS = (
         ("SemiPrivateClassifier, in rounds",),
     ),
     Mutant(
-        "a budget that looks at what was spent before",
+        "a budget check that ignores the requested fit",
         CHARGE,
         "privacy/budget.py",
         "            if not self._filter.admits(total + price):\n",
@@ -140,7 +140,7 @@ MUTANTS = (
         ("budgets",),
     ),
     Mutant(
-        "a second seeded fit under one budget",
+        "a budget that admits a second seeded fit",
         CHARGE,
         "privacy/budget.py",
         "        if seeded and not self.for_tests and",
@@ -148,7 +148,7 @@ MUTANTS = (
         ("budgets",),
     ),
     Mutant(
-        "a group that does not pay for fits on everybody",
+        "a group that is not charged for fits on all rows",
         CHARGE,
         "privacy/budget.py",
         "            return [all_rows + groups.get(self._group, ZERO_SPENT)]\n",
@@ -156,7 +156,7 @@ MUTANTS = (
         ("budgets",),
     ),
     Mutant(
-        "pure fits that take nothing from the noise",
+        "pure fits that are not counted against Gaussian noise",
         ACCOUNT,
         "accounting/filters.py",
         "        rules = [AdmissionRule(total.mu_squared, self.epsilon, self.delta * share)]\n",
@@ -164,7 +164,7 @@ MUTANTS = (
         ("budgets",),
     ),
     Mutant(
-        "the σ of small ε for a large one",
+        "a formula for σ that holds only for small ε",
         ACCOUNT,
         "accounting/cap.py",
         "price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)\n",
@@ -178,7 +178,7 @@ MUTANTS = (
         ("PAPQueryRelease, thresholds, cells refined",),
     ),
     Mutant(
-        "a receipt for one row of a person",
+        "a receipt for a single row of each person",
         ACCOUNT,
         "privacy/ledger.py",
         "            epsilon=written_above(self.epsilon) if",
@@ -186,7 +186,7 @@ MUTANTS = (
         ("SemiPrivateClassifier, persons",),
     ),
     Mutant(
-        "a seed that the receipt denies",
+        "a seed that the receipt does not mention",
         LEAK,
         "privacy/ledger.py",
         "            secure_randomness=self.secure and secure,\n",
@@ -194,7 +194,7 @@ MUTANTS = (
         RULE,
     ),
     Mutant(
-        "a draw for one row of a person",
+        "a draw with the sensitivity of a single row per person",
         SENSITIVITY,
         "privacy/ledger.py",
         "event.epsilon, sensitivity * self.rows_per_person)\n",
@@ -202,7 +202,7 @@ MUTANTS = (
         ("SemiPrivateClassifier, persons",),
     ),
     Mutant(
-        "k rows of a person moving k squares",
+        "a squared sensitivity of k instead of k² for a person's k rows",
         SENSITIVITY,
         "privacy/ledger.py",
         "n_rows * n_rows * sensitivity.squared)\n",

@@ -12,7 +12,7 @@ from tests.mutants.mutant import (
 
 MUTANTS = (
     Mutant(
-        "a cover of private rows where public ones are few",
+        "a cover built from private rows if public rows are few",
         STRUCTURE,
         "rules/semi_private.py",
         "        X_public = rows.X_public\n",
@@ -20,7 +20,7 @@ MUTANTS = (
         ("SemiPrivateClassifier, thresholds",),
     ),
     Mutant(
-        "a cover without the rules that are never right",
+        "a cover without the rules that have the most errors",
         STRUCTURE,
         "hypotheses/axis_aligned.py",
         "        return Leaf(table[:, 0].sum() - n_correct_above - n_correct_below)\n",
@@ -30,7 +30,7 @@ MUTANTS = (
         ("SemiPrivateClassifier, stumps",),
     ),
     Mutant(
-        "prior weights by private rows",
+        "prior weights computed from private rows",
         STRUCTURE,
         "hypotheses/trees.py",
         "        return Choice(Lazy(n_splits, build, step), self.prior)\n",
@@ -40,7 +40,7 @@ MUTANTS = (
         ("SemiPrivateClassifier, trees of depth 1",),
     ),
     Mutant(
-        "the best candidate in place of a drawn one",
+        "the best candidate instead of a drawn one",
         UNPAID,
         "rules/cover_search.py",
         "        return cover.hypothesis(path), family.effective_size\n",
@@ -50,7 +50,7 @@ MUTANTS = (
         ("SemiPrivateClassifier, in rounds",),
     ),
     Mutant(
-        "a heavy row that counts once",
+        "a row with a large weight that is counted once",
         SENSITIVITY,
         "rules/ppm.py",
         "            sensitivity=private_weight,\n",
@@ -58,7 +58,7 @@ MUTANTS = (
         ("PPMHalfspaceClassifier, weights",),
     ),
     Mutant(
-        "a count of errors with half of its noise",
+        "an error count with half the required noise",
         SENSITIVITY,
         "rules/ppm.py",
         "    return int(np.count_nonzero(",
@@ -66,7 +66,7 @@ MUTANTS = (
         ("PPMHalfspaceClassifier, counted errors",),
     ),
     Mutant(
-        "an error of a growing box that counts more than once",
+        "errors of a growing box that are counted several times",
         SENSITIVITY,
         "hypotheses/growing_unions.py",
         " // WEIGHT_UNIT\n",
@@ -74,7 +74,7 @@ MUTANTS = (
         ("PPMHalfspaceClassifier, growing boxes",),
     ),
     Mutant(
-        "a growing polytope that ends when it has no errors",
+        "a polytope that stops growing when it has no errors",
         STRUCTURE,
         "rules/cover_search.py",
         "        if finer_cover is cover:",
@@ -83,7 +83,7 @@ MUTANTS = (
         ("PPMHalfspaceClassifier, growing polytopes",),
     ),
     Mutant(
-        "weights by how many rows have a label",
+        "class weights computed from exact label counts",
         STRUCTURE,
         "rules/class_weights.py",
         "    n_private, n_public = len(rows.y_private), len(rows.y_public)\n",
@@ -99,7 +99,7 @@ MUTANTS = (
         ("PPMHalfspaceClassifier",),
     ),
     Mutant(
-        "labelled rows among those that are sanitized",
+        "labelled rows among the sanitized rows",
         CHARGE,
         "rules/generic_learner.py",
         "        X, use = rows.X_unlabelled, ",
@@ -107,7 +107,7 @@ MUTANTS = (
         ("GenericLearnerClassifier",),
     ),
     Mutant(
-        "the median of private rows as a point of the cover",
+        "a cover that includes the median of private rows",
         STRUCTURE,
         "rules/generic_learner.py",
         "        points = np.concatenate([synthetic.points, rows.X_public])\n",
@@ -117,7 +117,7 @@ MUTANTS = (
         ("GenericLearnerClassifier, few rows",),
     ),
     Mutant(
-        "a person's budget for each row of a sanitizer",
+        "a sanitizer that spends a person's budget on each row",
         CHARGE,
         "rules/generic_learner.py",
         "epsilon if ledger.rows_per_person > 1 else self.epsilon\n",
@@ -125,7 +125,7 @@ MUTANTS = (
         ("GenericLearnerClassifier, persons",),
     ),
     Mutant(
-        "bounds by the least and the largest private number",
+        "bounds from the smallest and largest private value",
         STRUCTURE,
         "sanitizers/quantile_sanitizer.py",
         "        limits = self._limits()\n",
@@ -134,7 +134,7 @@ MUTANTS = (
         ("QuantileSanitizer",),
     ),
     Mutant(
-        "columns of many values known by an exact count",
+        "many-valued columns identified by an exact count",
         UNPAID,
         "sanitizers/quantile_sanitizer.py",
         "is_many_valued = draw_many_valued_columns(other_counts, draw_budget, ledger)\n",
@@ -142,7 +142,7 @@ MUTANTS = (
         ("QuantileSanitizer, many columns",),
     ),
     Mutant(
-        "medians as if a row were in one half",
+        "medians with half the required sensitivity",
         SENSITIVITY,
         "sanitizers/quantiles.py",
         "family, Draw(epsilon), 2, name=QUANTILES_NAME, proof=SANITIZER_PROOF\n",
@@ -150,7 +150,7 @@ MUTANTS = (
         ("QuantileSanitizer",),
     ),
     Mutant(
-        "masses of a row that only leaves its place",
+        "segment counts for a row that leaves a segment but enters none",
         SENSITIVITY,
         "sanitizers/quantiles.py",
         "        Sensitivity(2, 2),  # a replaced row leaves one segment and enters another\n",
@@ -158,7 +158,7 @@ MUTANTS = (
         ("QuantileSanitizer",),
     ),
     Mutant(
-        "an exact count below a cut",
+        "an exact count of the rows below a cut",
         UNPAID,
         "sanitizers/binary_columns.py",
         "n_lower, scale = int(noisy.values[0]), float(noisy.spread)\n",
@@ -166,7 +166,7 @@ MUTANTS = (
         ("QuantileSanitizer, many columns",),
     ),
     Mutant(
-        "an error in units of rows, not of rows and points",
+        "a sensitivity that ignores the number of synthetic points",
         SENSITIVITY,
         "sanitizers/blr_sanitizer.py",
         "ledger.draw(Leaf(errors), event, int(points), name=BLR_DRAW_NAME, proof=BLR_PROOF)\n",
@@ -174,7 +174,7 @@ MUTANTS = (
         ("BLRSanitizer",),
     ),
     Mutant(
-        "relabelled rows in an attribute",
+        "relabelled rows stored in an attribute",
         LEAK,
         "label_boost/classifier.py",
         "        self.estimator_ = fitted\n",
@@ -182,7 +182,7 @@ MUTANTS = (
         ("LabelBoostClassifier, no round",),
     ),
     Mutant(
-        "a receipt with the number of labelings",
+        "a receipt that states the number of labellings",
         LEAK,
         "label_boost/relabelling.py",
         "    member = ledger.draw(family, Draw(epsilon), 1,",
@@ -191,7 +191,7 @@ MUTANTS = (
         ("LabelBoostClassifier, boxes between cuts", "LabelBoostClassifier, a round"),
     ),
     Mutant(
-        "a released labeler's rows given to the base learner as well",
+        "a released labeller's rows that are also passed to the base learner",
         CHARGE,
         "label_boost/classifier.py",
         """            X=rows.X_unlabelled,
@@ -203,7 +203,7 @@ MUTANTS = (
         ("LabelBoostClassifier, released labeler",),
     ),
     Mutant(
-        "a subset that everybody knows",
+        "a publicly known subset",
         RANDOMNESS,
         "active/subsampling_plan.py",
         "return ledger.subset(self.n_pool, self.n_queried)\n",
@@ -214,7 +214,7 @@ MUTANTS = (
         ("SubsamplingActiveLearner",),
     ),
     Mutant(
-        "the secret positions in an attribute",
+        "secret row positions stored in an attribute",
         LEAK,
         "active/learner.py",
         "        if self.transcript_private:\n            self.queried",
@@ -222,7 +222,7 @@ MUTANTS = (
         ("SubsamplingActiveLearner",),
     ),
     Mutant(
-        "a choice by exact errors",
+        "a choice based on exact errors",
         UNPAID,
         "model_selection/kind_choice.py",
         "    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)]\n",
@@ -232,7 +232,7 @@ MUTANTS = (
         ("SemiPrivateSearchCV, boosting",),
     ),
     Mutant(
-        "a score on the private rows in an attribute",
+        "a score on private rows stored in an attribute",
         LEAK,
         "model_selection/search.py",
         "        self.n_candidates_ = len(candidates)\n",
@@ -242,7 +242,7 @@ MUTANTS = (
         ("SemiPrivateSearchCV, rules",),
     ),
     Mutant(
-        "a warning that counts private rows",
+        "a warning that states a count of private rows",
         LEAK,
         "data/labelled_inputs.py",
         "    return MixedRows(\n",
@@ -256,7 +256,7 @@ MUTANTS = (
         ("PPMHalfspaceClassifier",),
     ),
     Mutant(
-        "classes from the labels that occur",
+        "classes taken from the labels that occur",
         LEAK,
         "data/labels.py",
         "    label_set = np.unique(labels if declared is None else declared)\n",
@@ -264,7 +264,7 @@ MUTANTS = (
         ("SemiPrivateBoostingClassifier, pure", "SemiPrivateClassifier, thresholds"),
     ),
     Mutant(
-        "an error that quotes a label",
+        "an error message that quotes a label",
         LEAK,
         "data/labels.py",
         "    if (codes < 0).any():\n        raise refusal\n",
@@ -275,7 +275,7 @@ MUTANTS = (
         ("errors about rows",),
     ),
     Mutant(
-        "an error that names the column of a missing value",
+        "an error message that names the column with a missing value",
         LEAK,
         "data/schema.py",
         """                is_invalid |= not column.nullable and not np.isfinite(numbers).all()
@@ -294,7 +294,7 @@ MUTANTS = (
         ("errors about rows",),
     ),
     Mutant(
-        "a site's table that is added twice",
+        "a site's table added twice",
         SENSITIVITY,
         "data/sources/sites_reader.py",
         "                    np.add(total, table, out=total)  # modulo 2**64\n",

@@ -4,7 +4,7 @@ from tests.mutants.mutant import LEAK, SENSITIVITY, STRUCTURE, UNPAID, Mutant
 
 MUTANTS = (
     Mutant(
-        "one cell moved for two",
+        "a table sensitivity for one changed cell instead of two",
         SENSITIVITY,
         "query_release/marginals/release.py",
         "TABLE_SENSITIVITY = Sensitivity(2, 2)\n",
@@ -12,7 +12,7 @@ MUTANTS = (
         ("PAPQueryRelease, marginals, pure",),
     ),
     Mutant(
-        "weights of rows that are added, not replaced",
+        "weighted tables with the sensitivity of an added row",
         SENSITIVITY,
         "query_release/marginals/weights.py",
         "    return Sensitivity(WEIGHT_UNITS * absolute, WEIGHT_UNITS**2 * squared)\n",
@@ -28,7 +28,7 @@ MUTANTS = (
         ("PAPQueryRelease, marginals, weights",),
     ),
     Mutant(
-        "weights of the largest private weight",
+        "weights divided by the largest private weight",
         SENSITIVITY,
         "query_release/marginals/weights.py",
         "        finite = np.where(np.isfinite(shares), shares, 0.0)\n",
@@ -36,7 +36,7 @@ MUTANTS = (
         ("PAPQueryRelease, marginals, weights",),
     ),
     Mutant(
-        "many queries as if a row met one",
+        "many queries with the sensitivity of a single query",
         SENSITIVITY,
         "query_release/query_list.py",
         "ledger.noise, Sensitivity(n_queries, n_queries)\n",
@@ -44,7 +44,7 @@ MUTANTS = (
         ("PAPQueryRelease, custom, pure",),
     ),
     Mutant(
-        "noise scaled by how many queries some row meets",
+        "noise scaled to the number of nonzero counts",
         SENSITIVITY,
         "query_release/query_list.py",
         "ledger.noise, Sensitivity(n_queries, n_queries)\n",
@@ -52,7 +52,7 @@ MUTANTS = (
         ("PAPQueryRelease, custom, pure",),
     ),
     Mutant(
-        "a column whose type the values of others decide",
+        "a column type that depends on the values of other rows",
         SENSITIVITY,
         "query_release/queries/custom.py",
         "self._schema.decode_rowwise(X) if",
@@ -60,7 +60,7 @@ MUTANTS = (
         ("PAPQueryRelease, custom of a frame",),
     ),
     Mutant(
-        "missing numbers that are counted from the second on",
+        "missing numbers that are counted only if there are several",
         SENSITIVITY,
         "query_release/discretize.py",
         "            if self.bins.has_missing(position):\n",
@@ -69,7 +69,7 @@ MUTANTS = (
         ("PAPQueryRelease, missing numbers of a frame",),
     ),
     Mutant(
-        "blocks of cells that are not counted",
+        "a sensitivity that ignores the blocks of cells",
         SENSITIVITY,
         "query_release/cdf/strategies.py",
         "np.concatenate([cells, blocks]), Sensitivity(4, 4))\n",
@@ -77,7 +77,7 @@ MUTANTS = (
         ("PAPQueryRelease, thresholds, pure",),
     ),
     Mutant(
-        "cells cut where exact counts are large",
+        "cells split where exact counts are large",
         UNPAID,
         "query_release/cdf/release.py",
         "    masses = np.diff(prefix_sums, prepend=0.0, append=1.0)\n    refined, refinement_share",
@@ -95,7 +95,7 @@ MUTANTS = (
         ("PAPQueryRelease, marginals, pure",),
     ),
     Mutant(
-        "steps as long as the exact error",
+        "steps proportional to the exact error",
         UNPAID,
         "query_release/pmw/release.py",
         "        step = plan.rate if is_too_low else -plan.rate\n",
@@ -105,7 +105,7 @@ MUTANTS = (
         ("PAPQueryRelease, thresholds, pmw",),
     ),
     Mutant(
-        "rounds until the exact error is small",
+        "rounds that stop when the exact error is small",
         UNPAID,
         "query_release/pmw/release.py",
         "        deficit = counts - expected\n",
@@ -116,7 +116,7 @@ MUTANTS = (
         ("PAPQueryRelease, thresholds, pmw",),
     ),
     Mutant(
-        "a cover of private rows for the rounds",
+        "a cover built from private rows for the rounds",
         STRUCTURE,
         "query_release/pmw/release.py",
         "    cover = queries.build_cover(X_public)\n",
@@ -124,7 +124,7 @@ MUTANTS = (
         ("PAPQueryRelease, thresholds, pmw",),
     ),
     Mutant(
-        "a table of the rows of one label alone",
+        "a table that contains only the rows with one label",
         LEAK,
         "query_release/label_parts.py",
         "        positive=np.where(selector, points, fillers[0]),\n",
@@ -132,7 +132,7 @@ MUTANTS = (
         ("learner_from_label_parts, pure",),
     ),
     Mutant(
-        "a private row as a filler",
+        "a private row used as a filler",
         SENSITIVITY,
         "query_release/label_parts.py",
         "        negative=np.where(selector, fillers[0], points),\n",
@@ -140,7 +140,7 @@ MUTANTS = (
         ("learner_from_label_parts, pure",),
     ),
     Mutant(
-        "an error about a table that quotes a value",
+        "an error message about a table that quotes a value",
         LEAK,
         "query_release/label_parts.py",
         "    points: Floats = read_array(X, np.float64, ensure_all_finite=False)\n",
@@ -148,7 +148,7 @@ MUTANTS = (
         ("errors about rows",),
     ),
     Mutant(
-        "an accuracy without noise",
+        "an accuracy released without noise",
         UNPAID,
         "metrics/noisy_counts.py",
         "    return NoisyCount(int(noisy.values[0]), n, noisy, ",
@@ -156,7 +156,7 @@ MUTANTS = (
         ("private_scores, pure",),
     ),
     Mutant(
-        "a confusion matrix of rows that are added, not replaced",
+        "a confusion matrix with the sensitivity of an added row",
         SENSITIVITY,
         "metrics/noisy_counts.py",
         "    noisy = ledger.add_noise(flat, TABLE_SENSITIVITY, noise,",
@@ -164,7 +164,7 @@ MUTANTS = (
         ("private_confusion_matrix, pure",),
     ),
     Mutant(
-        "edges of a curve at quantiles of private scores",
+        "a curve with edges at quantiles of private scores",
         STRUCTURE,
         "metrics/score_release.py",
         "_make_bins(noise.own or noise.table, n_persons, counter, threshold)\n",
@@ -178,7 +178,7 @@ MUTANTS = (
         ("private_scores, pure",),
     ),
     Mutant(
-        "a share of a label beside the table",
+        "a receipt that states the number of positive rows",
         LEAK,
         "metrics/score_release.py",
         "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef _check_noise",
@@ -192,7 +192,7 @@ def _check_noise""",
         ("private_scores, pure",),
     ),
     Mutant(
-        "rows of other labels that are priced as if they counted once",
+        "counts of other labels with the sensitivity of a single table",
         SENSITIVITY,
         "metrics/label_tables.py",
         "    sensitivity = others_sensitivity(n_labels)\n",
@@ -200,7 +200,7 @@ def _check_noise""",
         ("private_scores, three labels, pure",),
     ),
     Mutant(
-        "sums of powers that are priced as the largest of them",
+        "sums of powers with the sensitivity of the largest sum alone",
         SENSITIVITY,
         "metrics/residual_sums.py",
         "Sensitivity(3 * (1 << 20) + len(SUM_UNITS), int((SUM_RANGES**2).sum()))\n",
@@ -208,7 +208,7 @@ def _check_noise""",
         ("private_scores, outcomes, pure",),
     ),
     Mutant(
-        "outcomes that are clipped at the largest private one",
+        "outcomes clipped at the largest private outcome",
         STRUCTURE,
         "metrics/residual_sums.py",
         "predicted, self.bounds)\n",
