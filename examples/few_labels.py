@@ -135,7 +135,7 @@ def learners(bounds, seed):
     yield "labelled rows alone", "tree", tree, "few"
     yield "labelled rows alone", "regression", regression, "few"
     yield "GenericLearner, no bounds", "tree", GenericLearnerClassifier(**settings), "some"
-    for name, release in (("LabelBoost", False), ("LabelBoost, labeler released", True)):
+    for name, release in (("LabelBoost", False), ("LabelBoost, labeller released", True)):
         for base, estimator in (("tree", None), ("regression", PrivateLogisticRegression(bounds))):
             boost = LabelBoostClassifier(
                 estimator, bounds=bounds, release_labeler=release, **settings

@@ -145,24 +145,24 @@ def check_base(estimator: BaseEstimator) -> None:
     name, parameters = type(estimator).__name__, _parameters(estimator)
     if "epsilon" not in parameters:
         raise ValueError(
-            "estimator must be a differentially private classifier with a parameter 'epsilon', so "
-            f"that its share of the privacy budget can be set; {name} has no such parameter."
+            "estimator must be a differentially private classifier with a parameter 'epsilon', "
+            f"which is set to its share of the privacy budget; {name} has no such parameter."
         )
     if parameters.get("budget") is not None:
         raise ValueError(
-            f"estimator must have budget=None, but {name} has its own budget. Pass the budget to "
-            "the outer learner, which is charged for the whole fit."
+            f"estimator must have budget=None, but {name} has a budget of its own. Pass the budget "
+            "to the outer learner instead, so that the entire fit is charged to it."
         )
     protects_all_rows = getattr(estimator, "protects_all_rows", None)
     if protects_all_rows is None:
         raise ValueError(
-            f"estimator must protect every row passed to its fit as X and y, and {name} does not "
-            "declare this. Set protects_all_rows = True in the class or in a subclass, but only "
-            "if every row is protected, whatever its values."
+            f"estimator must protect every row that its fit receives as X and y, but {name} does "
+            "not declare that it does. Set protects_all_rows = True in the class or a subclass, "
+            "but only if every row is protected regardless of its values."
         )
     if protects_all_rows is not True:
         raise ValueError(
-            f"estimator must protect every row passed to its fit as X and y, but {name} treats "
+            f"estimator must protect every row that its fit receives as X and y, but {name} treats "
             "some of these rows as public. Use another base learner."
         )
     if isinstance(estimator, BaseDelegatingClassifier):
@@ -187,8 +187,8 @@ def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> Non
         return
     if not set(classes.tolist()) <= set(np.asarray(base_classes).tolist()):
         raise ValueError(
-            "estimator must know every label, but its parameter classes does not list all of "
-            "them. Leave classes unset, or list all labels."
+            "The parameter classes of estimator must list all labels, but some are missing. Add "
+            "them, or leave classes unset."
         )
 
 
@@ -358,13 +358,13 @@ def _check_receipt(base: Any, epsilon: float, delta: float, n_private: int, n_pu
     if receipt.n_public > n_public or receipt.n_private < n_private:
         # the number of rows is withheld, since it could depend on labels
         raise ValueError(
-            "estimator must protect every row passed to its fit as X and y, but the receipt of "
-            f"{name} counts some of these rows as public or omits them. Use another base learner."
+            "estimator must protect every row that its fit receives as X and y, but the receipt of "
+            f"{name} omits some of these rows or counts them as public. Use another base learner."
         )
     if receipt.epsilon > epsilon or receipt.delta > delta:
         raise ValueError(
-            "estimator must not spend more than its share of the budget, but the receipt of "
-            f"{name} shows that it did. Do not set delta in its inner estimators."
+            "estimator must not spend more than its share of the privacy budget, but according to "
+            f"its receipt, {name} did. Do not set delta in its nested estimators."
         )
 
 

@@ -307,8 +307,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
                 if type_.kind not in (NUMBER, BOOLEAN):
                     kind = "objects" if type_.kind == ANYTHING else type_.kind
                     reason = (
-                        f"column {column} contains {kind}, which the transformer may not accept; "
-                        "encode it, or select columns with a ColumnTransformer."
+                        f"column {column} contains {kind}, which the transformer may not accept. "
+                        "Encode this column, or select columns with a ColumnTransformer."
                     )
                     break
         return ValueError(f"{name} could not be fitted to the public rows: {reason}")
@@ -365,8 +365,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         """
         name = type(self.transformer_).__name__
         refusal = ValueError(
-            f"{name}.{method} failed on these rows, and its message is withheld, since it may "
-            "quote private values. If the rows contain categories that occur in no public row, "
+            f"{name}.{method} failed on these rows; its message is withheld, because it may quote "
+            "private values. If the rows contain categories that do not occur in the public rows, "
             "pass handle_unknown='ignore' to the encoder."
         )
         return call_or_raise(getattr(self.transformer_, method), X, error=refusal)
@@ -380,7 +380,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         table = Table(X)
         if not all(type_.kind in (NUMBER, BOOLEAN) for type_ in table.types):
             raise ValueError(
-                "PublicFit needs public rows to fit a transformer of non-numeric columns. Pass "
+                "PublicFit requires public rows to fit a transformer to non-numeric columns. Pass "
                 "X_public or is_public."
             )
         return table.container.build([*reference_sample(X.shape[1]).T])

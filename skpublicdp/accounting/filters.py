@@ -349,23 +349,25 @@ class Filter:
         cap = f"of the budget of ε = {float(self.epsilon):g}, δ = {float(self.delta):g}"
         if price.mu_squared is None or (price.noisy and self.accountant == "pure"):
             return (
-                f"{accountant} has no price for this Gaussian noise; spend "
-                "Approximate(epsilon, delta)."
+                f"{accountant} cannot account for this Gaussian noise. Spend Approximate(epsilon, "
+                "delta) instead."
             )
         if price.delta and self.accountant in ("zcdp", "gdp"):
             return (
-                f"{accountant} has no price for a fit that is known only by its (ε, δ); use a "
-                "budget with accountant='auto' or 'pure', or delta=0 in the fit."
+                f"{accountant} cannot account for a fit whose privacy cost is known only as (ε, "
+                "δ). Use a budget with accountant='auto' or 'pure', or set delta=0 in the fit."
             )
         allowance = self.failure_allowance(total + price)
         if total.delta + price.delta > allowance:
             remaining = four_digits(max(allowance - total.delta, ZERO), ROUND_FLOOR)
             if not self.delta:
                 return self._no_delta_message(price, total)
-            scope = " for fits known only by their (ε, δ)," if self.accountant == "auto" else ""
+            scope = (
+                " for fits whose cost is known only as (ε, δ)," if self.accountant == "auto" else ""
+            )
             return (
                 f"This fit requests δ = {four_digits(price.delta)}, but only δ = {remaining} is "
-                f"left{scope} {cap}; fit with delta=0 or a smaller delta, or stop here."
+                f"left{scope} {cap}. Fit with delta=0 or a smaller delta, or make no further fits."
             )
         if price.noisy:
             epsilon = gaussian_epsilon(price.mu_squared, self.delta)
@@ -376,18 +378,22 @@ class Filter:
             kind = "approximate" if price.delta else "draw" if isinstance(event, Draw) else "pure"
             largest = self.largest_epsilon(total, kind, price.delta or None)
         remaining = f"only ε = {four_digits(largest, ROUND_FLOOR)}" if largest else "nothing"
-        advice = "fit with a smaller epsilon, or stop here" if largest else "stop here"
-        return f"This fit requests {requested}, but {remaining} is left {cap}; {advice}."
+        advice = (
+            "Fit with a smaller epsilon, or make no further fits"
+            if largest
+            else "Make no further fits"
+        )
+        return f"This fit requests {requested}, but {remaining} is left {cap}. {advice}."
 
     def _no_delta_message(self, price: SpentTotals, total: SpentTotals) -> str:
         """Return the error message for a fit with δ > 0 that a budget with δ = 0 refuses."""
-        advice = "fit with delta=0, or stop here"
+        advice = "Fit with delta=0, or make no further fits"
         if not total.fits:  # no promise depends on the budget yet
-            advice = "fit with delta=0, or plan a δ before the first fit: "
+            advice = "Fit with delta=0, or create the budget with a δ before its first fit: "
             advice += "PrivacyBudget(epsilon, delta)"
         return (
             f"This fit requests δ = {four_digits(price.delta)}, but the budget of ε = "
-            f"{float(self.epsilon):g} has no δ; {advice}."
+            f"{float(self.epsilon):g} has no δ. {advice}."
         )
 
     def _all_noise_share(self, total: SpentTotals) -> Fraction:

@@ -87,7 +87,7 @@ def noise_scale(event: Event, sensitivity: Sensitivity) -> tuple[Fraction, float
             variance = 0.5 / math.sinh(half_rate) ** 2 if half_rate < MAX_HALF_RATE else 0.0
             return scale, max(variance, MIN_NOISE_VARIANCE)
     raise TypeError(
-        f"The event of a noise mechanism must be Gaussian or Pure; got {type(event).__name__}."
+        f"A noise mechanism's event must be Gaussian or Pure; got {type(event).__name__}."
     )
 
 

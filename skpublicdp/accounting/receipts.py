@@ -320,7 +320,7 @@ class PrivacyReceipt:
         version = fields.get("version", RECEIPT_VERSION)
         if version != RECEIPT_VERSION:
             raise ValueError(
-                f"The receipt must have version {RECEIPT_VERSION} of its format; got {version}."
+                f"The receipt must be in format version {RECEIPT_VERSION}; got version {version}."
             )
         plain = {name: value for name, value in fields.items() if name in cls.__dataclass_fields__}
         parsed = {

@@ -110,7 +110,7 @@ def _check_names(field: str, names: Iterable[str]) -> list[str]:
     """Return the names as a list, or raise if there are none or if a single string is given."""
     listed = [] if isinstance(names, str) else list(names)
     if not listed:
-        raise ValueError(f"{field} must be a list of at least one name; got {names!r}.")
+        raise ValueError(f"{field} must be a list that contains at least one name; got {names!r}.")
     return listed
 
 

@@ -371,11 +371,10 @@ class SubsamplingActiveLearner(
         """
         if hasattr(self, "_pending") and self.budget is None:
             raise PrivacyBudgetError(
-                "A query is valid for one fit only, so this object cannot be copied or pickled "
-                "between query and fit unless it has a budget, whose file records which copy was "
-                "fitted. "
-                "Before calling query, set budget to a PrivacyBudget with a path, or call fit "
-                "before you copy the object."
+                "This object cannot be copied or pickled between query and fit, because each query "
+                "is valid for one fit only. Call fit before you copy the object, or set budget to "
+                "a PrivacyBudget with a path before you call query, so that the budget file "
+                "records which copy was fitted."
             )
         return super().__getstate__()
 
@@ -433,9 +432,9 @@ class SubsamplingActiveLearner(
             return drawn
         if pending[:3] != (plan, is_counted.tobytes(), self.budget):
             raise ValueError(
-                f"fit must be called with the same {pending.plan.n_pool} rows, groups and "
-                f"parameters as query; got {plan.n_pool} rows, and the groups or parameters may "
-                "also differ. Call query again."
+                "fit must be called with the same rows, groups and parameters as query, which was "
+                f"called with {pending.plan.n_pool} rows; got {plan.n_pool} rows, and the groups "
+                "or parameters may also differ. Call query again."
             )
         return np.searchsorted(np.flatnonzero(is_counted), self.queried_indices_)
 
@@ -455,8 +454,9 @@ class SubsamplingActiveLearner(
         # besides two other labels, -1 marks an unlabelled row, as in the other learners
         if self.classes is None and len(classes) != 2 and is_unlabelled(classes).any():
             raise ValueError(
-                "y must contain a label for every row that query selected, or for all rows if "
-                "query was not called. If -1 is a label, list it in classes."
+                "y must contain a label for every row selected by query, or for every row if query "
+                "was not called. If -1 is a label rather than a mark for unlabelled rows, list it "
+                "in classes."
             )
         return classes[codes[positions]], classes
 

@@ -104,7 +104,7 @@ def make_plan(
         n_drawn = max(n_queried, subsample_size(n_pool, epsilon, base_target, roles=roles))
     if n_drawn < n_queried:
         raise ValueError(
-            f"n_subsample must be at least {n_queried}, the number of labels; got {n_drawn}."
+            f"n_subsample must be at least the number of labels, {n_queried}; got {n_drawn}."
         )
     # if all drawn rows are labelled, both choices of roles coincide
     roles = "random" if n_drawn == n_queried else roles
@@ -117,15 +117,15 @@ def make_plan(
     event_epsilon = Fraction(basic_price(_amplified(Pure(epsilon_of_base), rate, roles))[0])
     if event_epsilon > epsilon:
         raise ValueError(
-            f"base_epsilon={float(epsilon_of_base):g} on {n_drawn} of {n_pool} rows costs "
-            f"{float(event_epsilon):.4g}, which exceeds epsilon={float(epsilon):g}. Query fewer "
-            "labels, use a larger pool, or set base_epsilon='auto'."
+            f"A base learner with base_epsilon={float(epsilon_of_base):g} on {n_drawn} of {n_pool} "
+            f"rows costs ε = {float(event_epsilon):.4g}, which exceeds epsilon={float(epsilon):g}. "
+            "Query fewer labels, use a larger pool, or set base_epsilon='auto'."
         )
     delta_of_base = base_delta(delta * margin, rate, event_epsilon, epsilon_of_base, roles=roles)
     if delta_of_base >= 1:
         raise ValueError(
-            f"delta must be below the sampling rate of the pool, {float(rate):.4g}; "
-            f"got {float(delta):g}."
+            f"delta must be below the pool's sampling rate of {float(rate):.4g}; got "
+            f"{float(delta):g}."
         )
     event = mechanism_event(epsilon_of_base, exact_fraction(delta_of_base))
     amplified, guaranteed = (

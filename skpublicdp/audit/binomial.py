@@ -279,7 +279,7 @@ def _fit_with_loss(
             loss -= log_noise(call, call.outcome - neighbour_call.exact_input)
         elif call.kind != "seed":
             raise ValueError(
-                "audit_privacy needs a statistic for estimators that give rows secret random "
-                "roles. Pass statistic."
+                "audit_privacy requires the argument statistic for estimators that assign secret "
+                "random roles to rows."
             )
     return fitted, loss

@@ -137,7 +137,8 @@ class EnumeratedRun(Recorder):
         """Raise TooManyOutcomesError if one call has too many outcomes to enumerate."""
         if n_outcomes > self.MAX_OUTCOMES:
             raise TooManyOutcomesError(
-                f"At most {self.MAX_OUTCOMES} outcomes of a draw can be enumerated."
+                f"A draw has more than {self.MAX_OUTCOMES} outcomes, which is too many to "
+                "enumerate."
             )
 
 

@@ -92,7 +92,9 @@ def _compare_noisy_runs(
     The privacy loss of draws is exact, and the loss of noise is bounded using its sensitivity.
     """
     if path not in neighbour_runs:
-        verifier.add_certainty("a draw has members that are missing on a neighbouring data set")
+        verifier.add_certainty(
+            "a draw includes members that cannot be drawn on a neighbouring data set"
+        )
         return
     neighbour_run = neighbour_runs[path]
     if run.result.shown != neighbour_run.result.shown:

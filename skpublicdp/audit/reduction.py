@@ -152,7 +152,8 @@ class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
         labels = np.unique(y if classes is None else np.asarray(classes))
         if len(labels) != 2:
             raise ValueError(
-                f"There must be two distinct labels; got {len(labels)}. Set classes of the learner."
+                f"The learner must have two distinct labels; got {len(labels)}. Set its parameter "
+                "classes."
             )
         generator = check_random_state(self.random_state)
         p_real = 1 / (100 * self.n_public)  # Algorithm 2, step 2

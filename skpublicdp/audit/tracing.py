@@ -307,14 +307,14 @@ def tracing_attack(
     for name, table in row_answers.items():
         if table.ndim != 2 or table.shape[1] != len(answers):
             raise ValueError(
-                f"holds must return shape ({len(answers)}, n_rows), an entry for each query and "
-                f"row; for {name} it returned shape {table.T.shape}."
+                f"holds must return an array of shape ({len(answers)}, n_rows), with one entry per "
+                f"query and row; for {name}, it returned shape {table.T.shape}."
             )
     reference_answers, member_answers, non_member_answers = row_answers.values()
     n_reference, n_members, n_non_members = (len(table) for table in row_answers.values())
     if n_reference < 2 or not n_members or not n_non_members:
         raise ValueError(
-            "An attack needs at least two reference rows, a member and a non-member; got "
+            "An attack requires at least two reference rows, one member and one non-member; got "
             f"{n_reference}, {n_members} and {n_non_members}."
         )
     mean = reference_answers.mean(axis=0)

@@ -109,7 +109,7 @@ class Verifier:
                 return data_set, recorder
             failure = fit.failure
         raise ValueError(
-            f"fit must succeed on at least one data set to verify; its last error is: {failure}"
+            f"fit must succeed on at least one of the data sets; its last error was: {failure}"
         ) from failure
 
     def add_finding(self, finding: str) -> None:
@@ -175,12 +175,14 @@ class Verifier:
                 f"{parameter}"
             )
         if self._protected_rows and receipt.unit == REPLACE_ONE:
-            self.add_finding("the receipt protects single rows, but max_rows_per_group is set")
+            self.add_finding(
+                "the receipt covers single rows only, although max_rows_per_group is set"
+            )
         is_seeded = any(state is not None for state in recorder.states)
         if receipt.secure_randomness and is_seeded:
-            self.add_finding("the receipt calls seeded randomness secure")
+            self.add_finding("the receipt describes seeded randomness as secure")
         if parameters.get("random_state") is None and is_seeded:
-            self.add_finding("a ledger was seeded, but random_state is None")
+            self.add_finding("a ledger was seeded although random_state is None")
 
     def check_budget(self, data_set: PersonKinds) -> None:
         """Check that a budget is charged with the receipt's event before anything is drawn."""
@@ -205,7 +207,7 @@ class Verifier:
             if accountant == "pure" and has_spent:
                 valid_charges.append([Approximate(epsilon, delta)])
             if fit.failure is not None or charged not in valid_charges:
-                self.add_finding("the event charged to a budget is not the event of the receipt")
+                self.add_finding("the event charged to a budget differs from the receipt's event")
 
     def check_seed(self, data_set: PersonKinds) -> None:
         """Check that the receipt of a seeded fit mentions the seed."""
@@ -213,7 +215,7 @@ class Verifier:
             with FitRecorder():
                 fit = self._fit_uncounted(data_set, random_state=0)
             if fit.receipt is None or fit.receipt.secure_randomness:
-                self.add_finding("the receipt calls seeded randomness secure")
+                self.add_finding("the receipt describes seeded randomness as secure")
 
     def _parameters(self) -> dict[str, Any]:
         """Return the parameters of a new estimator, or no parameters if it has no `get_params`."""

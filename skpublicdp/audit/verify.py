@@ -138,8 +138,8 @@ def _run_checks(verifier: Verifier) -> None:
             if any(call.secret for call in recorder.calls):
                 raise ValueError(
                     f"max_fits={verifier.max_fits} is too small to enumerate all outcomes, and "
-                    "draws that are not released cannot be replayed. Pass a larger max_fits or "
-                    "fewer rows."
+                    "replaying a fit is impossible because some draws are not released. Pass a "
+                    "larger max_fits or fewer rows."
                 ) from None
     if verifier.witness != ALL_OUTCOMES:  # later steps may depend on noisy values
         verify_by_replay(verifier)

@@ -156,9 +156,10 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         )
         if fitted.drifted and training.n_joint_public:
             warn(
-                f"The public rows differ from the private rows: drift_ is {self.drift_:.1f}, but "
-                "about 1 is expected. The public rows are reweighted or given less influence. For "
-                "a better model, use public rows from the same population.",
+                "The public rows appear to come from a different population than the private rows: "
+                f"drift_ is {self.drift_:.1f}, compared with about 1 without a shift. The fit "
+                "reweights the public rows or reduces their influence. For a better model, use "
+                "public rows from the same population.",
                 DriftWarning,
             )
         return training, fitted

@@ -182,10 +182,10 @@ def choose_algorithm(
         return Algorithm.ADDITIVE
     if trees_are_allowed:
         return Algorithm.TREES
-    alternative = "" if training.is_regression else ", or method='votes'"
+    alternative = "" if training.is_regression else ", or use method='votes'"
     raise ValueError(
         f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums is too large to "
-        f"be drawn. Use a larger epsilon{alternative}."
+        f"be drawn. Check that epsilon has the intended value{alternative}."
     )
 
 
@@ -215,13 +215,16 @@ def _warn_about_too_few_rows(
     if method != "votes" and not histograms_fail:
         return
     expected = (
-        "predictions close to chance"
+        "predictions that are close to chance"
         if training.public_labels is None
-        else "predictions no better than those of a model trained on the labelled public rows"
+        else (
+            "predictions that are no better than those of a model trained on the labelled public "
+            "rows alone"
+        )
     )
     warn(
-        f"For {training.n_private} private rows at epsilon = {float(ledger.epsilon):g}, the noise "
-        f"is larger than the strongest effect that a column can have. Expect {expected}. Privacy "
-        "is unaffected. To reduce the noise, use more rows or fewer columns.",
+        f"With {training.n_private} private rows and epsilon = {float(ledger.epsilon):g}, the "
+        f"noise is larger than the strongest effect that a column can have. Expect {expected}. "
+        "Privacy is unaffected. To reduce the noise, use more rows or fewer columns.",
         TooFewRowsWarning,
     )

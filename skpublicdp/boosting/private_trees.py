@@ -240,7 +240,7 @@ def _check_leaf_noise(budget: StageBudget, ledger: Ledger) -> None:
     if not noise_is_representable(budget.event, ledger.for_person(LEAF_SENSITIVITY)):
         raise ValueError(
             f"epsilon = {float(ledger.epsilon):g} is so small that the noise of the leaf sums is "
-            "too large to be drawn. Use a larger epsilon."
+            "too large to be drawn. Check that epsilon has the intended value."
         )
 
 

@@ -121,8 +121,8 @@ def make_public_margins(
         return PublicMargins(model, slope, to_integers(slope * margins), (assumption,))
     if public_labels is None or codes is None:
         raise ValueError(
-            "public_model is not fitted, and there are no labelled public rows to fit it to. Fit "
-            "it to public data first, or pass y_public."
+            "public_model is not fitted, and there are no labelled public rows to fit it on. Fit "
+            "it on public data first, or pass y_public."
         )
 
     def fit_clone(X: Floats, outcomes: Floats) -> PublicModel:

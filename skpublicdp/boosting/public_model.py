@@ -123,8 +123,9 @@ class EstimatorModel(PublicModel):
             return np.empty((self.target.loss.n_targets, 0))
         refusal = RefusedError(
             "public_model cannot predict some rows. It must accept any row with the columns of X, "
-            'in which "(other)" replaces categories that occur in no public row and "(missing)" '
-            "replaces missing categories. For example, use OneHotEncoder(handle_unknown='ignore')."
+            'including the category "(other)", which replaces categories that do not occur in the '
+            'public rows, and "(missing)", which replaces missing categories. For example, use '
+            "OneHotEncoder(handle_unknown='ignore')."
         )
         margins: Floats = call_or_raise(self.margins_of_rows, rows, error=refusal)
         if not np.isfinite(margins).all():
@@ -195,9 +196,8 @@ def check_classes(estimator: Any, target: TargetScale) -> None:
     if len(known) < 2 or not set(known.tolist()) <= set(target.classes.tolist()):
         got = ", ".join(map(repr, known.tolist()[:10])) or "none"
         raise ValueError(
-            "public_model must be a classifier whose classes_ contain at least two labels, all of "
-            f"which are labels of this fit; got {got}. Fit public_model to labels in the same form "
-            "as those in y."
+            "public_model must be a classifier whose classes_ are at least two of the labels of "
+            f"this fit; got {got}. Fit public_model to labels of the same form as those in y."
         )
 
 
@@ -209,8 +209,9 @@ def check_rowwise(model: EstimatorModel, rows: Floats) -> None:
     except Exception as error:  # the error may be shown, since it only concerns public rows
         kind = type(model.schema.decode_rowwise(sample))
         raise ValueError(
-            "public_model cannot predict the public rows. They have the columns of X and are "
-            f"passed as {kind.__module__.partition('.')[0]}.{kind.__name__}."
+            "public_model cannot predict the public rows, which have the columns of X and are "
+            f"passed as {kind.__module__.partition('.')[0]}.{kind.__name__}. Fit public_model on "
+            "rows of this form."
         ) from error
     half = len(sample) // 2
     parts = [sample[[i]] for i in range(min(N_SINGLE_ROWS, half))]
@@ -229,7 +230,7 @@ def check_rowwise(model: EstimatorModel, rows: Floats) -> None:
         beside_others.append(to_integers(margins[:, : len(sample)]).astype(np.int64))
     if any((np.abs(together - others) > 1).any() for others in beside_others):  # 1 for rounding
         raise ValueError(
-            "public_model must predict each row independently of the other rows passed to it, but "
-            "some predictions for public rows depend on other rows. Remove any step that uses "
-            "statistics of the rows it predicts."
+            "public_model must predict each row independently of the others, but its prediction "
+            "for some public rows depends on other rows. Remove any step that computes statistics "
+            "of the rows to be predicted."
         )

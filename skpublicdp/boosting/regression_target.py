@@ -99,7 +99,7 @@ def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]
 
 
 _NOT_NUMBERS = (
-    "{name} contains missing outcomes, infinity or non-numeric values; outcomes must be finite "
+    "{name} contains missing outcomes, infinity or non-numeric values, but outcomes must be finite "
     "numbers. Drop private rows without an outcome if the number of rows may be public, set "
     "missing outcomes of public rows to NaN, or use SemiPrivateBoostingClassifier for labels."
 )
@@ -119,8 +119,8 @@ def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, f
         ends = np.array(read_outcome_bounds(declared))
     elif not len(public):
         raise ValueError(
-            "Outcomes need bounds that do not depend on private rows. Pass outcome_bounds=(low, "
-            "high), or pass public rows with outcomes through y_public or is_public."
+            "Outcomes require bounds that do not depend on private rows. Pass outcome_bounds=(low, "
+            "high), or provide public rows with outcomes through y_public or is_public."
         )
     elif len(public) >= MIN_ROWS_FOR_QUANTILES:
         with np.errstate(over="ignore", invalid="ignore"):
@@ -132,7 +132,7 @@ def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, f
     low, high = map(float, ends)
     if not 0 < high - low <= MAX_OUTCOME_WIDTH:
         raise ValueError(
-            "The public outcomes give no bounds because their range is zero or larger than "
-            f"{MAX_OUTCOME_WIDTH:g}. Pass outcome_bounds=(low, high)."
+            "Bounds cannot be derived from the public outcomes, because their range is zero or "
+            f"larger than {MAX_OUTCOME_WIDTH:g}. Pass outcome_bounds=(low, high)."
         )
     return low, high

@@ -277,7 +277,7 @@ def _public_model_parameter(estimator: Any, directions: Directions | None) -> An
         if parameter is not None and directions is not None:
             raise ValueError(
                 "public_model must be None or 'auto' if monotonic_cst is set, because the "
-                "constraints cannot be enforced on an estimator."
+                "constraints cannot be enforced on an arbitrary model."
             )
         return parameter
     return None if directions is not None or estimator.method == "votes" else parameter

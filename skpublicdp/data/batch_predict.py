@@ -185,8 +185,9 @@ def _warn_unknown_categories(columns: Sequence[Column], counts: Integers) -> Non
         listed = ", ".join(names[:MAX_LISTED_COLUMNS])
         listed += ", ..." if len(names) > MAX_LISTED_COLUMNS else ""
         warn(
-            "Most values of a categorical column are unknown: they occurred neither in the "
-            f"public rows nor in the column types at fit. Check the spelling in column {listed}.",
+            "Most values of a categorical column are unknown, because they occur neither in the "
+            "public rows nor in the column types passed to fit. Check the spelling of the values "
+            f"in column {listed}.",
             UnknownCategoriesWarning,
         )
 

@@ -96,8 +96,8 @@ class Column:
         """
         if self.categorical:
             refusal = RefusedError(
-                f"Column {self.name} could not be read. Its categories must be comparable with "
-                "each other; convert the column to text."
+                f"Column {self.name} could not be read, because its categories must be comparable "
+                "with each other. Convert the column to text."
             )
             codes: Floats = call_or_raise(self._category_codes, values, error=refusal)
             return codes
@@ -242,8 +242,8 @@ class Column:
         except (TypeError, ValueError):
             kind_of_values = "dates" if self.is_datetime else "whole numbers"
             raise ValueError(
-                f"Column {self.name} contains {kind_of_values}, so values in queries about this "
-                "column must have the same type. Convert these values."
+                f"Column {self.name} contains {kind_of_values}, so queries about this column must "
+                "contain values of the same type. Convert the values in the queries."
             ) from None
 
     def to_user(self, numbers: Floats) -> NDArray[Any]:
@@ -418,16 +418,15 @@ def not_numbers_message(names: Sequence[str], nullable: bool = False) -> str:
     columns = f"Column {listed}" if len(names) == 1 else f"Columns {listed}"
     if nullable:
         return (
-            f"{columns} must contain numbers only, as in the public rows, but some value is "
-            "neither a number nor missing (its row is withheld). Convert the invalid values, "
-            "or drop the column."
+            f"{columns} must contain numbers only, as in the public rows, but at least one value "
+            "is neither a number nor missing (the row is withheld). Convert the invalid values, or "
+            "drop the column."
         )
     return (
         f"{columns} must contain numbers only, without missing or infinite values, but X contains "
         "NaN, infinity, a value too large for float64, or text (the row is withheld; each argument "
-        "must be a string that is a number, or a number). Impute with "
-        "PublicFit(SimpleImputer()), encode text with "
-        "PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), or use "
-        "SemiPrivateBoostingClassifier (missing values and text) or, for tables, "
+        "must be a number, or a string that is a number). Impute with PublicFit(SimpleImputer()), "
+        "encode text with PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
+        "or use SemiPrivateBoostingClassifier, which accepts both, or "
         "MarginalQueries(missing=[...])."
     )

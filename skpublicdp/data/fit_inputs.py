@@ -150,7 +150,7 @@ def _column_positions(columns: Collection[Any], names: list[str]) -> frozenset[i
     positions = [column_position(column, names) for column in columns]
     if None in positions:
         raise ValueError(
-            "missing must list columns of X, by name or position; got "
+            "missing must list columns of X by name or position; got "
             f"{list(columns)[positions.index(None)]!r}. The columns of X are "
             f"{', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
         )
@@ -313,7 +313,8 @@ def public_labels(
         return []
     if X_public is None:
         raise ValueError(
-            "y_public was passed without X_public. Pass the rows that y_public labels as X_public."
+            "y_public was passed without X_public. Pass the rows that belong to these labels as "
+            "X_public."
         )
     labels = column(y_public, name="y_public")
     if len(labels) != np.shape(X_public)[0]:

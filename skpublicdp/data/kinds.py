@@ -95,7 +95,7 @@ def kind_mismatch_message(name: str, expected: str, actual: str) -> str:
     """Return the error message about a column whose kind differs from its kind at fit."""
     return (
         f"Column {name} must contain {expected}, as at fit; got {actual}. Convert the column to "
-        "the kind of values that it contained at fit."
+        "the type that it had at fit."
     )
 
 

@@ -104,7 +104,9 @@ def read_partially_labelled(
     X, public = as_numbers(roles.table), roles.is_public
     labelled, y_labelled = _read_labels(y, public, is_labelled, classes)
     if not labelled.any():
-        raise ValueError("y must contain at least one label; every row is marked as unlabelled.")
+        raise ValueError(
+            "y must contain at least one label, but every row is marked as unlabelled."
+        )
     may_count = ~public  # counted private rows, up to `max_rows_per_group` for each person
     persons, failure = call_silently(np.asarray, groups)
     if failure is None and persons.shape == public.shape:
@@ -177,8 +179,8 @@ def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
     if (other_labels != other_labels[0]).any():
         return is_minus_one
     warn(
-        "y contains -1 and one other value, so -1 is read as a label. Pass classes or is_labelled "
-        "if -1 marks rows without a label.",
+        "y contains -1 and one other value, so -1 is treated as a label. If -1 marks unlabelled "
+        "rows instead, pass classes or is_labelled.",
         AmbiguousLabelWarning,
     )
     return np.zeros(len(y), dtype=bool)
@@ -278,8 +280,8 @@ def read_label_status(
     private_code = _private_code(encoded.classes, private_label)
     if len(encoded.classes) > 2:
         raise ValueError(
-            "Only binary classification is supported: the type of the target is multiclass; "
-            "use SemiPrivateClassifier instead."
+            "Only binary classification is supported. The type of the target is multiclass; use "
+            "SemiPrivateClassifier instead."
         )
     is_private_label = (encoded.private[: len(y)] == private_code).astype(np.intp)
     is_private_label_separate = (encoded.private[len(y) :] == private_code).astype(np.intp)
@@ -308,5 +310,7 @@ def _private_code(classes: NDArray[Any], private_label: Any) -> int:
         return len(classes) - 1
     is_equal = [label == private_label for label in classes.tolist()]
     if not any(is_equal):
-        raise ValueError("private_label must be one of the two labels in y; it is neither.")
+        raise ValueError(
+            "private_label must be one of the two labels in y, but it is neither of them."
+        )
     return is_equal.index(True)

@@ -70,7 +70,7 @@ def label_entries(name: str, labels: Any) -> NDArray[Any]:
 
 def unreadable(name: str) -> ValueError:
     """Return the error to raise if private labels or scores are not one-dimensional."""
-    return ValueError(f"{name} must be a one-dimensional container with one entry per row.")
+    return ValueError(f"{name} must be a one-dimensional array or list with one entry per row.")
 
 
 def _as_entries(labels: Any) -> NDArray[Any]:
@@ -128,14 +128,13 @@ def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedEr
         rule = f"labels must be {_SAME_KINDS}, and numbers must be whole and below 2**53"
     if name == "y_public":
         return RefusedError(
-            f"{name} contains {faults}; {rule}. Mark rows without a label with -1, and use "
+            f"{name} contains {faults}; {rule}. Mark unlabelled rows with -1, and use "
             "SemiPrivateBoostingRegressor for continuous numbers."
         )
     return RefusedError(
-        f"{name} contains {faults} (the message does not say which, because labels are "
-        f"private); {rule}. Drop the rows without a label if the number of rows may be public, "
-        "or give them a separate label, and use SemiPrivateBoostingRegressor for continuous "
-        "numbers."
+        f"{name} contains {faults} (which of these is withheld, because labels are private); "
+        f"{rule}. Drop unlabelled rows if the number of rows may be public, or give them a "
+        "separate label, and use SemiPrivateBoostingRegressor for continuous numbers."
     )
 
 
@@ -161,7 +160,7 @@ def refuse_types(y: NDArray[Any], expected: str) -> None:
         sklearn_phrase = " Complex data not supported." if y.dtype.kind == "c" else ""
         raise RefusedError(
             f"Unknown label type: y and y_public must contain {expected}; got "
-            f"{NO_LABELS[y.dtype.kind]}: convert them.{sklearn_phrase}"
+            f"{NO_LABELS[y.dtype.kind]}, which must be converted.{sklearn_phrase}"
         )
 
 
@@ -305,8 +304,8 @@ def _declared_classes(classes: Any) -> NDArray[Any]:
     column, failure = call_silently(label_column, classes)
     if failure is not None or not len(column):
         raise ValueError(
-            "classes must be a one-dimensional list of all possible labels. It must contain at "
-            "least one label, and the labels must be all text or all whole numbers."
+            "classes must be a one-dimensional list of all possible labels, and the labels must be "
+            "all text or all whole numbers. It must contain at least one label."
         )
     labels: NDArray[Any] = column
     return labels
@@ -444,8 +443,9 @@ class LabelReader(TargetReader):
             )
         if self.classes is None and len(classes) > 2 and is_unlabelled(classes).any():
             warn(
-                "y contains -1 and at least two other labels, so -1 is learned as a class. Drop "
-                "the private rows without a label, or list -1 in classes if it is a label.",
+                "y contains -1 and at least two other labels, so -1 is treated as a class. Drop "
+                "the rows with -1 if it marks private rows without a label, or list -1 in classes "
+                "if it is a label.",
                 AmbiguousLabelWarning,
             )
         return Targets(codes.private, codes.public, codes.has_label, classes)

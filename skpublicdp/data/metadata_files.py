@@ -73,7 +73,7 @@ def read_metadata(source: Any) -> ColumnMetadata | None:
     if entries is None:
         if is_path:
             raise ValueError(
-                f"The format of a metadata file must be {FORMATS}; {os.fspath(source)!r} has a "
+                f"A metadata file must have the format {FORMATS}, but {os.fspath(source)!r} has a "
                 "different format. Describe the columns with a dict instead."
             )
         return None
@@ -94,7 +94,7 @@ def _parse_file(path: Path) -> Any:
     except ImportError:
         yaml = None  # raised below, so that the traceback shows a single error
     if yaml is None:
-        raise ImportError("PyYAML must be installed to read YAML files; run `pip install pyyaml`.")
+        raise ImportError("PyYAML must be installed to read YAML files. Run `pip install pyyaml`.")
     return yaml.safe_load(text)
 
 
@@ -241,7 +241,9 @@ def _typed_entry(column: Mapping[str, Any], nullable: bool) -> _Entry:
     """
     nullable = bool(column.get("nullable", nullable))
     if column.get("private_id"):
-        return _Entry(None, nullable, "it identifies persons (private_id); pass it as groups")
+        return _Entry(
+            None, nullable, "it identifies persons (private_id) and should be passed as groups"
+        )
     if "categories" in column:
         return _Entry(list(column["categories"]), nullable)
     if column["type"] == "boolean":
@@ -249,7 +251,7 @@ def _typed_entry(column: Mapping[str, Any], nullable: bool) -> _Entry:
     if column["type"] in CONVERTERS:
         convert = CONVERTERS[column["type"]]
         return _bounded(column.get("lower"), column.get("upper"), nullable, convert)
-    return _Entry(None, nullable, "no categories are given, at most their number")
+    return _Entry(None, nullable, "at most the number of categories is given, not the categories")
 
 
 def _is_csvw(content: Mapping[str, Any]) -> bool:
@@ -268,8 +270,8 @@ def _csvw_columns(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     schema = table["tableSchema"]
     if not isinstance(schema, Mapping):
         raise ValueError(
-            "CSVW metadata must contain the schema of the table; got a link to the schema. Put "
-            "the schema into the file."
+            "CSVW metadata must contain the table's schema; got only a link to it. Copy the schema "
+            "into the file."
         )
     inherited = {
         key: level[key]

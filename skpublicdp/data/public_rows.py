@@ -89,17 +89,22 @@ class DescribedRows:
         if names is None:
             if container.library is not None or len(container.labels) != len(self.columns):
                 raise ValueError(
-                    f"X_public describes {len(self.columns)} columns by name, but X has no "
-                    "column names. Name the columns of X, or describe all its columns in their "
-                    "order."
+                    f"X_public describes {len(self.columns)} columns by name, but X has no column "
+                    "names. Name the columns of X, or describe all of them in the order of X."
                 )
             return container.build(list(self.columns.values()))
         missing = [name for name in names if name not in self.columns]
         if missing:
             reason = self.not_given.get(missing[0])
-            advice = "" if reason is None else f", as {reason}; pass columns to describe_columns"
+            advice = (
+                ""
+                if reason is None
+                else (
+                    f", because {reason}. Describe it with the argument columns of describe_columns"
+                )
+            )
             raise ValueError(
-                f"X_public must describe each column of X; {missing[0]!r} is missing{advice}."
+                f"X_public must describe every column of X, but {missing[0]!r} is missing{advice}."
             )
         values = [self.columns[name] for name in names]
         return Container(container.library, tuple(names)).build(values)
@@ -202,7 +207,8 @@ def describe_columns(
         description = {**description, **(columns or {})}
     if not isinstance(description, Mapping) or not description:
         raise ValueError(
-            "description must be a dict that describes at least one column by its name; got "
+            "description must be a dict from column names to descriptions, with at least one "
+            "column; got "
             f"{'an empty one' if isinstance(description, Mapping) else type(description).__name__}."
         )
     if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
@@ -236,7 +242,7 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
     if not is_shares or not all(share > 0 for share in description.values()):
         raise ValueError(
             f"Column {name} must be described by (low, high), (low, high, typical), a list of "
-            f"categories or a dict of category to share; got {description!r}."
+            f"categories, or a dict that maps each category to its share; got {description!r}."
         )
     cumulative = np.cumsum(list(description.values())) / sum(description.values())
     categories = np.empty(len(description), dtype=object)
@@ -265,7 +271,7 @@ def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) 
         ) from None
     if not -np.inf < low < high < np.inf or not all(low <= middle <= high for middle in typical):
         raise ValueError(
-            f"Column {name} must be described by finite low < high, with the typical value "
+            f"Column {name} must be described by finite numbers low < high, with the typical value "
             f"between them; got {description!r}."
         )
     if typical:
@@ -346,7 +352,7 @@ def warn_no_public(replacement: str) -> None:
     """
     warn(
         f"No public rows were given, so {replacement}. Pass public rows as X_public, mark them "
-        "with is_public, or pass rows from skpublicdp.data.describe_columns. In "
+        "with is_public, or create rows with skpublicdp.data.describe_columns. In "
         "cross-validation, use model_selection.PublicKFold, which keeps the public rows in all "
         "folds.",
         NoPublicDataWarning,
@@ -502,7 +508,7 @@ def augment_public(
         if undeclared:
             warn(
                 f"Only {m} public row{'s were' if m > 1 else ' was'} given, but at least "
-                f"{min_rows} are needed to show the values of "
+                f"{min_rows} are needed to learn the possible values of "
                 f"{_columns_and_remedies(undeclared)}",
                 NoPublicDataWarning,
             )
@@ -526,7 +532,8 @@ def augment_public(
     undeclared = np.array(schema.names)[is_uninformative & ~has_domain].tolist()
     if undeclared:
         warn(
-            f"Public rows show fewer than two values of {_columns_and_remedies(undeclared)}",
+            "The public rows contain fewer than two different values of "
+            f"{_columns_and_remedies(undeclared)}",
             NoPublicDataWarning,
         )
     changed_columns = is_uninformative & has_domain
@@ -552,8 +559,8 @@ def _check_within_bounds(schema: Schema, bounded: Collection[int]) -> None:
             continue
         if not ((column.low <= public_values) & (public_values <= column.high)).any():
             raise ValueError(
-                f"No public value of column {column.name} lies within the bounds of this "
-                f"column. Give the rows and the bounds in the same unit{pipeline_advice()}"
+                f"All public values of column {column.name} lie outside the bounds of this column. "
+                f"Use the same unit for the rows and the bounds{pipeline_advice()}"
             )
 
 
@@ -603,6 +610,6 @@ def _columns_and_remedies(names: list[str]) -> str:
     return (
         f"{', '.join(names[:MAX_LISTED_COLUMNS])}{others}, so different private values of these "
         f"columns may be treated as equal. Pass bounds={{{names[0]!r}: (low, high)}} for numbers, "
-        "declare categories in the type of the column, pass public rows with different values "
-        "(for example from skpublicdp.data.describe_columns), or drop constant columns."
+        "declare categories in the type of the column, pass public rows with different values (for "
+        "example, from skpublicdp.data.describe_columns), or drop constant columns."
     )

@@ -39,18 +39,18 @@ from skpublicdp.exceptions import SlicedPublicDataWarning, warn
 from skpublicdp.typing import Floats, Mask
 
 SHARED_MEMORY = (
-    "X_public shares memory with X, so private rows would become public. Pass all rows once as "
-    "X, and mark the public rows with is_public."
+    "X_public shares memory with X, so private rows would be treated as public. Pass all rows once "
+    "as X, and mark the public rows with is_public."
 )
 
 INVALID_GROUPS = (
-    "groups must name one person per row of X by a number or a string; got another type. Give "
-    "each person a number."
+    "groups must identify the person of each row of X by a number or a string; got another type. "
+    "Assign a number to each person."
 )
 
 GROUPS_NEED_CAP = (
     "groups was passed, but max_rows_per_group is not set. Set it to the maximum number of rows "
-    "that count for each person."
+    "that are used per person."
 )
 
 
@@ -150,7 +150,7 @@ def split_roles(
         stream = _open_stream(X, y, is_public)
         table = check_columns(estimator, Table(stream.empty()), reset=True, numeric=numeric)
         if not stream.n_rows:
-            raise ValueError("X must contain at least one private row; it is empty.")
+            raise ValueError("X must contain at least one private row, but it is empty.")
     else:
         table = read_table(estimator, X, reset=True, numeric=numeric)
         check_index(X, is_public=is_public, **aligned)
@@ -158,7 +158,7 @@ def split_roles(
     public_mask = check_mask(is_public, table.shape[0] if n_streamed is None else n_streamed)
     if public_mask.all() and not all_public:
         raise ValueError(
-            "X must contain at least one private row; is_public marks every row as public."
+            "X must contain at least one private row, but is_public marks every row as public."
         )
     marked = table.take(np.flatnonzero(public_mask)) if public_mask.any() else None
     if numeric and marked is not None:
@@ -172,7 +172,7 @@ def _open_stream(X: Any, y: Any, is_public: Any) -> RowSource:
     """Return streamed rows with their labels. All streamed rows are private."""
     if is_public is not None:
         raise ValueError(
-            "is_public cannot mark rows of a streamed X. Pass the public rows as X_public."
+            "is_public cannot be used if X is streamed. Pass the public rows as X_public instead."
         )
     return as_rows(X, y)
 
@@ -203,8 +203,8 @@ def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> R
         raise ValueError(GROUPS_NEED_CAP)
     if not isinstance(groups, SourceColumn) or groups.reader is not sites:
         raise ValueError(
-            "groups of sites must be a column of the same open_sites(...), since every site keeps "
-            "its own persons. Use groups=rows['person']."
+            "groups must be a column of the same open_sites(...) as X, because each site stores "
+            "its own person identifiers. For example, use groups=rows['person']."
         )
     key = sites.group.keep(_cap_rows_of_site, groups, max_rows)
     sizes = sites.group.ask(_count_rows, SiteObject(sites.group, key))
@@ -269,7 +269,7 @@ def check_mask(
     array, failure = call_silently(np.asarray, mask)
     if failure is not None:
         raise ValueError(
-            f"{name} must contain one boolean per row of X, shape ({n},); got rows of several "
+            f"{name} must contain one boolean per row of X, shape ({n},); got rows of different "
             "lengths."
         )
     if array.shape != (n,):
@@ -282,8 +282,9 @@ def check_mask(
     if array.dtype.kind in "OiufT" and all(_is_boolean(value) for value in array.tolist()):
         return array.astype(bool)
     raise ValueError(
-        f"{name} must contain True or False (or 1 or 0) for every row, but some value is neither. "
-        f"A row of unknown status is {unknown}: pass {name}.eq(1), or {name} == 1 for arrays."
+        f"{name} must contain True or False (or 1 or 0) for every row, but at least one value is "
+        f"neither. If a row's status is unknown, treat the row as {unknown}: pass {name}.eq(1), or "
+        f"{name} == 1 for arrays."
     )
 
 
@@ -334,9 +335,8 @@ def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
         if max_rows is None:
             return private
         raise ValueError(
-            f"max_rows_per_group={max_rows} is set, but groups was not passed. Pass the person "
-            "of each row of X to fit as groups, by metadata routing inside a pipeline or a "
-            "search."
+            f"max_rows_per_group={max_rows} is set, but groups was not passed. Pass groups, the "
+            "person of each row of X, to fit, with metadata routing inside a pipeline or a search."
         )
     if max_rows is None:
         raise ValueError(GROUPS_NEED_CAP)
@@ -345,7 +345,7 @@ def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
         raise ValueError(INVALID_GROUPS)
     if persons.shape != private.shape:
         raise ValueError(
-            f"groups must name one person per row of X, shape {private.shape}; got shape "
+            f"groups must identify one person per row of X, shape {private.shape}; got shape "
             f"{persons.shape}."
         )
     n_rows_of_person: dict[Any, int] = {}
@@ -353,7 +353,9 @@ def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
     for position in np.flatnonzero(private).tolist():
         person = persons[position]
         if is_missing_person(person):
-            raise ValueError("groups must name a person for every private row; one is missing.")
+            raise ValueError(
+                "groups must identify a person for every private row, but at least one is missing."
+            )
         if not isinstance(person, Hashable):
             raise ValueError(INVALID_GROUPS)
         n_rows_of_person[person] = n_rows_of_person.get(person, 0) + 1
@@ -372,8 +374,8 @@ def warn_if_sliced(n: int, n_public: int) -> None:
     if n == n_public:
         warn(
             f"X_public has exactly as many rows as X ({n}), and scikit-learn's cross-validation "
-            "silently slices arguments of that length together with X. Pass all rows in one X "
-            "with an is_public mask, or an X_public with a different number of rows.",
+            "silently slices arguments of that length together with X. Pass all rows in a single X "
+            "with an is_public mask, or pass an X_public with a different number of rows.",
             SlicedPublicDataWarning,
         )
 
@@ -476,6 +478,6 @@ def check_same_kinds(X: Table, public: Table) -> None:
         are_numbers = not X.is_frame and not public.is_frame and kinds == {NUMBER, BOOLEAN}
         if len(kinds) > 1 and ANYTHING not in kinds and not are_numbers:
             raise ValueError(
-                f"Column {name} must contain the same kind of values everywhere; got {type_.kind} "
-                f"in X and {public_type.kind} in X_public: convert one of them."
+                f"Column {name} must contain values of the same type in X and X_public; got "
+                f"{type_.kind} in X and {public_type.kind} in X_public. Convert one of them."
             )

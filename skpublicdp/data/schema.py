@@ -361,8 +361,8 @@ def _categorical_column(
         declared = [False, True]  # domain of the type, which does not depend on any row
     if not values and not declared:
         raise ValueError(
-            f"The categories of column {name} must come from public rows or from the type of "
-            "the column. Pass X_public or is_public, or declare the categories."
+            f"The categories of column {name} must come from public rows or from the column's "
+            "type. Pass X_public or is_public, or declare the categories."
         )
     try:
         distinct = sorted({*present, *declared})
@@ -414,8 +414,8 @@ def _numeric_column(
         values = values[np.isfinite(values)]
     elif not np.isfinite(values).all():
         raise ValueError(
-            f"Input X contains NaN or infinity in public rows of the numeric column {name}; drop "
-            "these rows or impute them."
+            f"Input X contains NaN or infinity in public rows of the numeric column {name}. Drop "
+            "these rows, or impute the values."
         )
     distinct = np.unique(values)
     if limits is not None:
@@ -455,9 +455,9 @@ def _public_numbers(values: NDArray[Any], name: str, offset: int) -> Floats:
         return to_numbers(values, name, offset)
     except NotNumbersError:
         raise NotNumbersError(
-            f"Column {name} must contain numbers, like its declared type or its other public "
-            "values, but some public value is not a number. Convert this value, or declare the "
-            "column as text."
+            f"Column {name} must contain numbers, according to its declared type or its other "
+            "public values, but at least one public value is not a number. Convert this value, or "
+            "declare the column as text."
         ) from None
 
 
@@ -507,7 +507,7 @@ def parse_bounds(
             position = column_position(column, names)
             if position is None:
                 raise ValueError(
-                    f"bounds names a column that X does not have: {column!r}. The columns of X "
+                    f"bounds refers to a column that X does not have: {column!r}. The columns of X "
                     f"are {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
                 )
             is_date = bool(types) and types[position].kind == DATE
@@ -571,13 +571,13 @@ def _parse_pairs(bounds: Any, n_features: int) -> Floats:
     limits, failure = call_silently(np.asarray, bounds, dtype=np.float64)
     if failure is not None:
         raise ValueError(
-            f"bounds must be numbers, one pair (low, high) or one per feature, shape ({n_features},"
-            " 2); got a value that is not a number."
+            "bounds must contain numbers: one pair (low, high), or one pair per feature, shape "
+            f"({n_features}, 2). At least one value is not a number."
         )
     if limits.shape not in {(2,), (n_features, 2)}:
         raise ValueError(
-            f"bounds must be one pair (low, high) or one per feature, shape ({n_features}, 2); "
-            f"got shape {limits.shape}."
+            f"bounds must be one pair (low, high), or one pair per feature, shape ({n_features}, "
+            f"2); got shape {limits.shape}."
         )
     pairs: Floats = np.broadcast_to(limits, (n_features, 2))
     low, high = pairs.T

@@ -56,7 +56,7 @@ def scratch_array(
     with tempfile.TemporaryFile(prefix="skpublicdp-") as file:
         if not _reserve(file.fileno(), n_bytes):
             raise OSError(
-                f"The encoded rows need {n_bytes / 1000000000.0:.2g} GB of disk space, but less "
+                f"The encoded rows require {n_bytes / 1000000000.0:.2g} GB of disk space, but less "
                 f"is free in {tempfile.gettempdir()}. Set the environment variable TMPDIR to a "
                 "directory with more space."
             )

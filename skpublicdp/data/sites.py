@@ -68,8 +68,8 @@ class Site:
         rows = open_rows(source, connection=connection)
         if rows.names is None:
             raise ValueError(
-                "The rows of a site must have column names, which must agree between sites. Pass a "
-                "frame, an Arrow table or files instead of an array."
+                "The rows of each site must have column names, and the names must be identical at "
+                "all sites. Pass a data frame, an Arrow table or files instead of an array."
             )
         reader = rows._reader if rows.names == rows._reader.names else RowSubset(rows, rows.n_rows)
         self._objects: dict[str, Any] = {ROWS_KEY: reader}
@@ -103,9 +103,9 @@ class Site:
             return answer  # type: ignore[no-any-return]
         if not is_package_error(failure):
             failure = ReadError(
-                "A site could not answer a task. Run the same versions of Python and skpublicdp at "
-                "all sites, and check the types and values of the columns (the original message "
-                "is withheld, because it may quote private values)."
+                "A site failed to complete a task; its error message is withheld, because it may "
+                "quote private values. Run the same versions of Python and skpublicdp at all "
+                "sites, and check the types and values of the columns."
             )
         raise without_traceback(failure)
 
@@ -191,7 +191,7 @@ def open_sites(sites: Sequence[AnswersTasks]) -> RowSource:
     """
     group = SiteGroup(sites)
     if not group.sites:
-        raise ValueError("open_sites needs at least one site; got none.")
+        raise ValueError("open_sites requires at least one site; got none.")
     descriptions = group.ask(_describe, SiteObject(group, ROWS_KEY))
     first, *others = descriptions
     for position, description in enumerate(others, start=1):
@@ -258,8 +258,8 @@ def _check_agreement(first: _SiteDescription, other: _SiteDescription, position:
             if type_.kind == other_type.kind:
                 kinds = f"different declared categories at site 0 and at site {position}"
             raise ValueError(
-                f"Column {name} must have the same type at all sites; got {kinds}. Convert one of "
-                "them."
+                f"Column {name} must have the same type at all sites; got {kinds}. Convert the "
+                "column at one of the sites."
             )
 
 

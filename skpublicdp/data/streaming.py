@@ -116,7 +116,7 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
     if connection is not None:
         if not isinstance(source, str):
             raise TypeError(
-                "With a connection, the source must be a SQL query string; got "
+                "If a connection is given, the source must be a string with an SQL query; got "
                 f"{type(source).__name__}."
             )
         return RowSource(query(source, connection))
@@ -168,9 +168,9 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
         refuse_sites(reader, labels.reader)
         if isinstance(reader, DuckDBReader) and isinstance(labels.reader, DuckDBReader):
             raise ValueError(
-                "X and y from DuckDB must be columns of one relation, because two queries do "
-                "not share a row order. Use rows = open_rows(relation), then rows.drop('y') as "
-                "X and rows['y'] as y."
+                "X and y from DuckDB must be columns of the same relation, because two queries may "
+                "return rows in different orders. Use rows = open_rows(relation), then "
+                "rows.drop('y') as X and rows['y'] as y."
             )
         for paired_reader in (reader, labels.reader):
             check_ordered(paired_reader, "Labels from another source")
@@ -178,7 +178,8 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
             reader.count_with(labels.reader)
         if reader.n_rows != labels.n_rows:
             raise ValueError(
-                f"X and y must have equally many rows; got {reader.n_rows} and {labels.n_rows}."
+                f"X and y must have the same number of rows; got {reader.n_rows} and "
+                f"{labels.n_rows}."
             )
     return RowSource(reader, rows._columns, labels)
 
@@ -215,7 +216,7 @@ def _as_label_column(y: Any) -> SourceColumn:
         return y
     rows = y if isinstance(y, RowSource) else RowSource((_reader_class(y) or MemoryReader)(y))
     if rows.n_columns != 1:
-        raise ValueError(f"y must be one column; got {rows.n_columns} columns.")
+        raise ValueError(f"y must be a single column; got {rows.n_columns} columns.")
     return SourceColumn(rows._reader, rows._columns[0])
 
 
@@ -344,8 +345,8 @@ class RowSource:
         for column in columns:
             if column not in positions:
                 raise KeyError(
-                    f"Columns must be among the columns of {self._reader.kind}, "
-                    f"{', '.join(self.names or ()) or 'which have no names'}; got {column!r}."
+                    f"Columns must be among those of {self._reader.kind} "
+                    f"({', '.join(self.names or ()) or 'which have no names'}); got {column!r}."
                 )
         return tuple(positions[column] for column in columns)
 
@@ -489,9 +490,7 @@ class RowSource:
         positions = np.asarray(positions, dtype=np.intp).ravel()
         self.check_ordered("Positions")
         if positions.size and not 0 <= positions.min() <= positions.max() < self.n_rows:
-            raise IndexError(
-                f"Positions must be from 0 to {self.n_rows - 1}, the range of the rows."
-            )
+            raise IndexError(f"Row positions must be from 0 to {self.n_rows - 1}.")
         order = np.argsort(positions, kind="stable")
         chunk = self._take_sorted(positions[order], columns)
         inverse = np.argsort(order)
@@ -660,7 +659,7 @@ def check_ordered(reader: RowReader, feature: str) -> None:
     """
     if not reader.ordered:
         raise ValueError(
-            f"{feature} need rows in a fixed order, but {reader.kind} does not guarantee one "
-            "(joins, groups and sorts may change the order). Take the labels from the same "
+            f"{feature} require rows in a fixed order, but {reader.kind} does not guarantee one, "
+            "because joins, groups and sorts may change the order. Take the labels from the same "
             "open_rows(...), or write the rows to a table or a Parquet file first."
         )

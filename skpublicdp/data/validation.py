@@ -34,8 +34,8 @@ from skpublicdp.exceptions import warn
 from skpublicdp.typing import Floats
 
 PIPELINE_ADVICE = (
-    ". In a pipeline the earlier steps must also transform X_public: pass "
-    "transform_input=['X_public'] to Pipeline, with metadata routing enabled."
+    ". In a pipeline, the earlier steps must also transform X_public: enable metadata routing and "
+    "pass transform_input=['X_public'] to Pipeline."
 )
 """Advice for the case that public rows do not match private rows that earlier steps transformed."""
 
@@ -91,7 +91,8 @@ def read_table(
         repeated = [label for label in table.labels if table.labels.count(label) > 1]
         if repeated:
             raise ValueError(
-                f"Columns must have different names; got {repeated[0]!r} twice: rename one of them."
+                f"Columns must have different names, but {repeated[0]!r} occurs twice. Rename one "
+                "of these columns."
             )
         check_shape(table.shape, name)
     else:
@@ -153,11 +154,11 @@ def _encoding_advice(estimator: Any, kinds: Mapping[Any, str]) -> str:
     listed = ", ".join([*map(repr, columns[:MAX_LISTED_COLUMNS]), *["..."] * is_cut])
     return (
         f"{subject} must contain numbers for {type(estimator).__name__}; got "
-        f"{' and '.join(dict.fromkeys(kinds.values()))}: use SemiPrivateBoostingClassifier, which "
-        "needs no encoding, or encode these columns alone by PublicFit(make_column_transformer("
-        f"(OneHotEncoder(sparse_output=False, handle_unknown='ignore'), [{listed}]), "
-        "remainder='passthrough')). Categories are those of public rows, which describe_columns "
-        "makes from a code book."
+        f"{' and '.join(dict.fromkeys(kinds.values()))}. Use SemiPrivateBoostingClassifier, which "
+        "needs no encoding, or encode only these columns with "
+        "PublicFit(make_column_transformer((OneHotEncoder(sparse_output=False, "
+        f"handle_unknown='ignore'), [{listed}]), remainder='passthrough')), which is fitted on the "
+        "public rows (describe_columns can create these rows from a code book)."
     )
 
 
@@ -177,10 +178,9 @@ def refuse_text(estimator: Any, public: Table) -> None:
             continue
         if any(isinstance(value, Real) and value == value for value in values):
             raise NotNumbersError(
-                f"Column {name} must contain numbers for {type(estimator).__name__}; got text "
-                "among the numbers of public rows: convert the text to numbers or to missing "
-                "values, which PublicFit(SimpleImputer()) fills in, or use "
-                "SemiPrivateBoostingClassifier."
+                f"Column {name} must contain numbers for {type(estimator).__name__}, but its "
+                "public values include text. Convert the text to numbers, or to missing values and "
+                "impute them with PublicFit(SimpleImputer()), or use SemiPrivateBoostingClassifier."
             )
         text[name if public.is_frame else position] = "text"
     if text:
@@ -192,13 +192,13 @@ def check_types(table: Table) -> None:
     for name, type_ in zip(column_names(table), table.types, strict=True):
         if type_.kind == "complex numbers":
             raise ValueError(
-                f"Complex data not supported: column {name} must contain real numbers; take its "
+                f"Complex data not supported: column {name} must contain real numbers. Use its "
                 "real part, or drop it."
             )
         if not type_.usable:
             raise ValueError(
                 f"Column {name} must contain numbers, booleans, dates, text or categories; got "
-                f"{type_.kind}: convert or drop it."
+                f"{type_.kind}. Convert or drop the column."
             )
 
 
@@ -213,8 +213,8 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
     is_text = [isinstance(label, str) for label in labels]
     if any(is_text) and not all(is_text):
         raise TypeError(
-            "Feature names are only supported if all input features have string names, but X has "
-            "column labels of other types, too; rename the columns."
+            "Feature names are only supported if all input features have string names, but X also "
+            "has column labels of other types. Rename these columns."
         )
     has_names = any(is_text)
     # scikit-learn reads only the column names of pandas, so it is passed an array of the same width
@@ -271,8 +271,8 @@ def as_numbers(table: Table) -> Floats:
     dates = [name for name, type_ in zip(names, table.types, strict=True) if type_.kind == DATE]
     if dates:
         raise ValueError(
-            f"Column {dates[0]} must contain numbers here; got dates: convert them, for instance "
-            "to days since a fixed date, or use SemiPrivateClassifier or "
+            f"Column {dates[0]} must contain numbers here; got dates. Convert them, for example to "
+            "days since a fixed date, or use SemiPrivateClassifier or "
             "SemiPrivateBoostingClassifier, which accept dates."
         )
     nullable = [name for name, type_ in zip(names, table.types, strict=True) if type_.nullable]
@@ -321,23 +321,23 @@ def _invalid_values_error(X: Any, dtype: Any, name: str) -> ValueError:
     kinds = declared_kinds(X)
     if "c" in kinds:  # complex numbers
         return ValueError(
-            f"Complex data not supported: column x0 and all others of {name} must contain real "
-            "numbers; take their real parts."
+            f"Complex data not supported: column x0 and all other columns of {name} must contain "
+            "real numbers. Use their real parts."
         )
     if kinds <= set("biuf"):  # booleans and numbers
         return ValueError(
             f"Input {name} contains NaN, or {name} contains infinity or a value too large for "
-            "float64: drop invalid rows or impute values."
+            "float64. Drop invalid rows, or impute the values."
         )
     if dtype is object:
         return ValueError(
             f"Input {name} contains NaN, or values that cannot be compared, or is a list whose "
-            "items are not rows: drop invalid rows or impute values."
+            "items are not rows. Drop invalid rows, or impute the values."
         )
     return NotNumbersError(
         f"{name} must contain numbers only, without missing or infinite values, in rows of the "
-        "same length (each argument must be a string that is a number, or a number). Encode text "
-        "first, for instance with PublicFit(OneHotEncoder(sparse_output=False)), and convert dicts "
+        "same length (each argument must be a number, or a string that is a number). Encode text "
+        "first, for example with PublicFit(OneHotEncoder(sparse_output=False)), and convert dicts "
         "to a DataFrame."
     )
 
@@ -392,16 +392,16 @@ def check_container(
         if accept_sparse:
             return
         raise TypeError(
-            f"Sparse data was passed for {name}, but dense data is required: use {name}.toarray()."
+            f"Sparse data was passed for {name}, but dense data is required. Use {name}.toarray()."
         )
     if np.ma.isMaskedArray(X):
         raise ValueError(
-            f"{name} must be an array without a mask, or a frame; got a masked array: fill it in, "
-            f"for instance with {name}.filled(np.nan)."
+            f"{name} must be a data frame or an array without a mask; got a masked array. Fill the "
+            f"masked values, for example with {name}.filled(np.nan)."
         )
     if getattr(getattr(X, "dtype", None), "names", None):
         raise ValueError(
-            f"{name} must be a table of columns; got a structured array: convert it to a DataFrame."
+            f"{name} must be a table of columns; got a structured array. Convert it to a DataFrame."
         )
     # functions and iterators are passed by mistake and are not streamed rows
     is_function = callable(X) and not hasattr(X, "shape")
@@ -410,17 +410,17 @@ def check_container(
     shape = _shape(X)
     if not shape:
         raise ValueError(
-            f"{name} must be a table, rows by columns: a DataFrame, a two-dimensional array or a "
-            f"list of rows; got {_actual_and_remedy(X)}."
+            f"{name} must be a table of rows and columns (a DataFrame, a two-dimensional array or "
+            f"a list of rows); got {_actual_and_remedy(X)}."
         )
     if len(shape) == 1 and hasattr(X, "to_frame"):
         raise ValueError(
-            f"{name} must be a table, rows by columns; got one column, a {type(X).__name__}: use "
-            f"{name}.to_frame()."
+            f"{name} must be a table of rows and columns; got a single column, a "
+            f"{type(X).__name__}. Use {name}.to_frame()."
         )
     if len(shape) == 1 and not isinstance(X, Sequence):
         raise ValueError(
-            f"Expected 2D array, got 1D array instead: {name} must be a table, rows by columns; "
+            f"Expected 2D array, got 1D array instead: {name} must be a table of rows and columns. "
             f"{RESHAPE}."
         )
 
@@ -429,13 +429,13 @@ def check_shape(shape: tuple[int, ...], name: str = "X") -> None:
     """Raise ValueError unless an array has two dimensions, at least one row and one column."""
     if len(shape) < 2:  # a list whose items are not rows
         raise ValueError(
-            f"Expected 2D array, got 1D array instead: a list as {name} must contain rows that are "
-            f"lists of the same length (make a DataFrame of dicts); {RESHAPE}."
+            f"Expected 2D array, got 1D array instead: if {name} is a list, it must contain lists "
+            f"of the same length as rows (convert a list of dicts to a DataFrame). {RESHAPE}."
         )
     if len(shape) > 2:
         raise ValueError(
-            f"{name} must have rows and columns only, dim 2; got an array of dim {len(shape)}: "
-            "reshape it, or drop nested values."
+            f"{name} must be two-dimensional, with rows and columns; got an array with dim "
+            f"{len(shape)}. Reshape it, or drop nested values."
         )
     for axis, size in zip(("sample", "feature"), shape, strict=True):
         if not size:
@@ -460,14 +460,14 @@ def _shape(X: Any) -> tuple[int, ...] | None:
 def _actual_and_remedy(X: Any) -> str:
     """Return the end of a message about an object that is no table, with its type and a remedy."""
     if isinstance(X, str | PathLike):
-        return "a text or a path: open files with skpublicdp.data.open_rows"
+        return "a string or a path. Open files with skpublicdp.data.open_rows"
     if isinstance(X, dict):
-        return "a dict: convert it to a DataFrame"
+        return "a dict. Convert it to a DataFrame"
     if isinstance(X, Iterator):
-        return "an iterator, which can be read only once: convert it to a list or a DataFrame"
+        return "an iterator, which can be read only once. Convert it to a list or a DataFrame"
     if X is None:
         return "None"
-    return f"{type(X).__name__}: convert it"
+    return f"{type(X).__name__}. Convert it"
 
 
 def _streamed_message(estimator: Any, name: str) -> str:
@@ -476,11 +476,11 @@ def _streamed_message(estimator: Any, name: str) -> str:
     estimator_name = type(estimator).__name__
     if name != "X" or reason is None:
         return (
-            f"{name} must be in memory for {estimator_name}; got streamed rows: read them into an "
-            "array or a frame first."
+            f"{name} must be in memory for {estimator_name}; got streamed rows. Read them into an "
+            "array or a data frame first."
         )
     return (
-        f"{estimator_name} needs all rows in memory, since {reason}; read them into an array or a "
-        "frame, or use SemiPrivateClassifier or SemiPrivateBoostingClassifier, which read rows in "
-        "chunks."
+        f"{estimator_name} requires all rows in memory, because {reason}. Read the rows into an "
+        "array or a data frame, or use SemiPrivateClassifier or SemiPrivateBoostingClassifier, "
+        "which read rows in chunks."
     )

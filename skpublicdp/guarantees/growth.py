@@ -92,8 +92,8 @@ def vc_dimension(hypotheses: HasGrowth, n_features: int) -> int:
     """
     if not hasattr(hypotheses, "growth"):
         raise TypeError(
-            "hypotheses must have a method growth(m, n_features), because the VC dimension is "
-            f"computed from it; {type(hypotheses).__name__} has no such method."
+            "hypotheses must have a method growth(m, n_features), from which the VC dimension is "
+            f"computed; {type(hypotheses).__name__} has no such method."
         )
 
     def is_not_shattered(v: int) -> bool:

@@ -134,8 +134,9 @@ class BaseAccuracy:
         """Return the smallest sufficient number of rows; `target` describes the requirement."""
         if not is_enough(MAX_BASE_ROWS):
             raise ValueError(
-                "The error of BaseAccuracy must decrease with the number of rows, but no number "
-                f"of rows reaches {target}. Declare a more accurate base learner, or raise alpha."
+                "The error of BaseAccuracy must decrease with the number of rows, but it does not "
+                f"reach {target} for any number of rows. Declare a more accurate base learner, or "
+                "pass a larger alpha."
             )
         return smallest_integer(is_enough)
 
@@ -344,7 +345,7 @@ def n_label_boost(
         return _tight_sizes(alpha, beta, epsilon, d, n_base, realizable, most_rows)
     if isinstance(n_base, BaseAccuracy):
         raise ValueError(
-            "n_base must be a number of rows if constants='paper'; got a BaseAccuracy. Pass "
+            "n_base must be a number of rows for constants='paper'; got a BaseAccuracy. Pass "
             "n_base.n_rows(alpha / 11, beta / 2), or use constants='tight'."
         )
     if epsilon > 1:

@@ -151,9 +151,9 @@ def n_ppm_boxes(
     cover_error = public_share * faces / (cuts - 1) if cuts > 1 else 1.0
     if cover_error >= alpha:
         raise ValueError(
-            f"No number of rows reduces the error to alpha={alpha!r} with {faces} faces in {d} "
-            f"columns, because limiting the faces to {max(cuts, 0)} values of each column may add "
-            f"an error of {cover_error:.2g}. Pass fewer columns, fewer faces or a smaller "
+            f"alpha={alpha!r} cannot be reached with {faces} faces in {d} columns, however many "
+            f"rows there are, because limiting the faces to {max(cuts, 0)} values of each column "
+            f"may add an error of {cover_error:.2g}. Pass fewer columns, fewer faces or a smaller "
             "public_share."
         )
     log_members = math.log(2) + log_growth(2 * cuts * int(d), faces)
@@ -239,9 +239,9 @@ def n_ppm_growing_boxes(
     fixed_error = first_weight + cover_error + rounding_error
     if fixed_error >= alpha:
         raise ValueError(
-            f"No number of rows reduces the error to alpha={alpha!r} with {faces} faces in {d} "
-            f"columns, because limiting the faces to {max(cuts, 0)} values of each column may add "
-            f"an error of {cover_error:.2g}. Pass fewer columns, fewer faces or a smaller "
+            f"alpha={alpha!r} cannot be reached with {faces} faces in {d} columns, however many "
+            f"rows there are, because limiting the faces to {max(cuts, 0)} values of each column "
+            f"may add an error of {cover_error:.2g}. Pass fewer columns, fewer faces or a smaller "
             "public_share."
         )
     # half of beta is for the draws of one label and the last draw, half for sampling

@@ -425,8 +425,8 @@ def n_ppm(
         if d not in MAX_SUPPORT_POINTS:
             raise ValueError(
                 f'supports="shipped" requires at most {max(MAX_SUPPORT_POINTS)} features, because '
-                f"the learner has no family of halfspaces for more; got {d}. For the bound of the "
-                "theorem, use supports=None."
+                f"the learner has no family of halfspaces for more features; got {d}. For the "
+                "bound in the theorem, use supports=None."
             )
         supports_by_dimension = {k: n for k, n in MAX_SUPPORT_POINTS.items() if k <= d}
     elif cones:
@@ -439,8 +439,8 @@ def n_ppm(
     loss = max(support_loss(n, beta / 4, k) for k, n in supports_by_dimension.items())
     if public_share * loss >= alpha:
         raise ValueError(
-            f"No number of rows reduces the error to alpha={alpha!r} with supports={supports!r} in "
-            f"{d} dimensions, because random supports may add an error of "
+            f"alpha={alpha!r} cannot be reached with supports={supports!r} in {d} dimensions, "
+            "however many rows there are, because random supports may add an error of "
             f"{public_share * loss:.2g}. Pass more supports or a smaller public_share."
         )
     return _min_rows(

@@ -111,8 +111,8 @@ def epsilon_finite(alpha: float, beta: float, n: int, size: int) -> float:
     sampling = sampling_error(n, 3 * beta / 4, size)
     if sampling >= alpha:
         raise ValueError(
-            f"alpha must be above {sampling:.2g}, the sampling error of n = {n} rows, because no "
-            f"epsilon reduces this error; got {alpha!r}."
+            f"alpha must be above {sampling:.2g}, the sampling error of n = {n} rows, which does "
+            f"not depend on epsilon; got {alpha!r}."
         )
     # the excess error of a draw is inversely proportional to ε
     return excess_error(size, n, 1.0, beta / 4) / (alpha - sampling)

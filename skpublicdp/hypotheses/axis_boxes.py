@@ -217,9 +217,9 @@ def build_axis_boxes(
     max_cuts = max_size // (2 * n_features)  # each value has two halfspaces
     if max_cuts < 2:
         raise CoverSizeError(
-            f"{n_features} columns need at least {4 * n_features} axis-aligned halfspaces, but at "
-            f"most {max_size} are allowed with max_intersections={max_faces}. Raise "
-            "max_halfspaces, lower max_intersections, or use fewer columns."
+            f"{n_features} columns require at least {4 * n_features} axis-aligned halfspaces, but "
+            f"at most {max_size} are allowed for max_intersections={max_faces}. Increase "
+            "max_halfspaces, decrease max_intersections, or use fewer columns."
         )
     # a spacing of alpha / max_faces of the rows; the factor keeps rounding errors from adding one
     n_cuts = min(math.ceil(max_faces / alpha * (1 - 1e-9)) + 1, max_cuts)

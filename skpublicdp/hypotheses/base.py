@@ -278,8 +278,8 @@ def check_binary(hypotheses: HypothesisClass, public: PublicSample) -> None:
     """Raise ValueError if there are more than two labels, which binary rules cannot predict."""
     if len(public.classes) > 2:
         raise ValueError(
-            f"{type(hypotheses).__name__} needs at most two classes and y has "
-            f"{len(public.classes)}; use Stumps() or DecisionTrees() instead."
+            f"{type(hypotheses).__name__} supports at most two classes, but y has "
+            f"{len(public.classes)}. Use Stumps() or DecisionTrees() instead."
         )
 
 

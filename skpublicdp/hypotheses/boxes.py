@@ -308,8 +308,8 @@ class Rectangles(HypothesisClass):
         if len(features) > 3 or size > MAX_BOXES:
             raise CoverSizeError(
                 f"{len(features)} features have {size:.1e} boxes, but at most three features and "
-                f"{MAX_BOXES:.1e} boxes are allowed. Select two or three features, raise alpha, or "
-                "use Conjunctions() or DecisionTrees()."
+                f"{MAX_BOXES:.1e} boxes are allowed. Select two or three features, increase alpha, "
+                "or use Conjunctions() or DecisionTrees()."
             )
         cover = BoxCover(BoxGrid(features, cuts), public)
         if self.cuts is not None:

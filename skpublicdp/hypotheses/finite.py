@@ -85,8 +85,8 @@ class ClassifierHypothesis(Hypothesis):
         if not len(X):  # models of scikit-learn raise an error for an empty array
             return np.zeros(0, dtype=np.intp)
         error = ValueError(
-            f"models must be able to predict any finite row, but {type(self.model).__name__} "
-            "raised an error. The error message is withheld because it may quote private rows."
+            f"models must accept any row of finite numbers, but {type(self.model).__name__} raised "
+            "an error. The error message is withheld because it may quote private rows."
         )
         # an error message of the model may quote private rows
         codes: Codes = call_or_raise(self._predict_codes, X, error=error)
@@ -170,8 +170,8 @@ class FiniteClass(HypothesisClass):
         for model in self.models:
             if not np.isin(getattr(model, "classes_", [None]), public.classes).all():
                 raise ValueError(
-                    f"models must be classifiers fitted to the labels {public.classes.tolist()}; "
-                    f"{type(model).__name__} is not fitted or has other labels."
+                    f"models must be classifiers fitted to the labels {public.classes.tolist()}, "
+                    f"but {type(model).__name__} is not fitted or has other labels."
                 )
         cover = ListedCover([ClassifierHypothesis(model, public) for model in self.models])
         rows = public.X[:MAX_TESTED_ROWS]
@@ -182,7 +182,7 @@ class FiniteClass(HypothesisClass):
                 raise ValueError(
                     "models must predict each row independently of other rows, but the prediction "
                     f"of {type(model).__name__} for a public row depends on other public rows. "
-                    "Remove steps that use statistics of the rows they transform."
+                    "Remove any step that computes statistics of the rows that it transforms."
                 )
         # the class is its own cover, so its distance from the cover is 0
         cover.radius = 0.0

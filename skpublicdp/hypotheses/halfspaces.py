@@ -322,9 +322,9 @@ class Halfspaces(HypothesisClass):
         n_members = 2 * m**2 if n_features == 2 else 4 * m**3
         if n_members > MAX_EXACT_MEMBERS:
             raise CoverSizeError(
-                f"{len(points)} distinct public points in {n_features} dimensions need an exact "
-                f"cover of {n_members:.2g} halfspaces, but at most {MAX_EXACT_MEMBERS:.2g} are "
-                'allowed. Pass fewer public rows or use cover="directions".'
+                f"The exact cover of {len(points)} distinct public points in {n_features} "
+                f"dimensions has {n_members:.2g} halfspaces, but at most {MAX_EXACT_MEMBERS:.2g} "
+                'are allowed. Pass fewer public rows or use cover="directions".'
             )
         return _exact_cover(RotatingHyperplanes(points), points, public)
 

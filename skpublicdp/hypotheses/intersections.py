@@ -373,14 +373,14 @@ class HalfspaceIntersections(HypothesisClass):
         m, d = hull.coordinates.shape
         if not max_support_points(d):
             raise CoverSizeError(
-                f'pool="paper" needs public rows of at most {max(MAX_SUPPORT_POINTS)} dimensions; '
-                f'got {d} dimensions, in which the rows define too many polytopes. Use pool="auto".'
+                f'pool="paper" requires public rows with at most {max(MAX_SUPPORT_POINTS)} '
+                f"dimensions; got {d} dimensions, in which the rows define too many polytopes. Use "
+                'pool="auto".'
             )
         if m > max_support_points(d):
             raise CoverSizeError(
-                f"{m} distinct public points in {d} dimensions define too many polytopes; at most "
-                f"{max_support_points(d)} points are allowed. Pass a smaller random sample of the "
-                "public rows."
+                f"{m} distinct public points in {d} dimensions define too many polytopes. Pass a "
+                f"random sample of at most {max_support_points(d)} public rows."
             )
         if d in (2, 3):
             return ConeCover(hull, public)

@@ -250,9 +250,9 @@ def check_table(splits: Splits, public: PublicSample, order: int, remedy: str) -
     n_bytes = contingency_bytes(len(splits), len(public.classes), order)
     if n_bytes > MAX_TABLE_BYTES:
         raise CoverSizeError(
-            f"{len(splits)} splits and {len(public.classes)} classes need a table of "
+            f"{len(splits)} splits and {len(public.classes)} classes require a table of "
             f"{n_bytes / 2**30:.1f} GiB, but at most {MAX_TABLE_BYTES / 2**30:.0f} GiB are "
-            f"allowed. Raise alpha, drop features or {remedy}."
+            f"allowed. Increase alpha, drop features, or {remedy}."
         )
 
 

@@ -88,7 +88,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         Privacy budget δ of one `fit`, in [0, 1), for base learners with a parameter `delta`.
     alpha : float, default=0.1
         Target error, in (0, 1): the error that the base learner may have with `n_base` rows. The
-        value is also the `alpha` of the default base learner and of a released labeler: some rule
+        value is also the `alpha` of the default base learner and of a released labeller: some rule
         of the cover disagrees with the best rule of the class on at most approximately this
         fraction of the public rows. With the paper's constants, the error bound equals 11 alpha.
     beta : float, default=0.05
@@ -111,7 +111,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         All possible labels. By default, the labels that occur in `y`; the set of these labels is
         then assumed to be public knowledge.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
-        Lower and upper bounds of the features, from public knowledge. A released labeler and the
+        Lower and upper bounds of the features, from public knowledge. A released labeller and the
         default base learner use the bounds if there are no public rows.
     n_base : int, default=None
         Number of rows with which the base learner, at ε = 1, has an error of at most `alpha`. A
@@ -167,7 +167,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     Warns
     -----
     NoPublicDataWarning
-        If the base learner or the labeler uses public rows and there are none.
+        If the base learner or the labeller uses public rows and there are none.
     AmbiguousLabelWarning
         If -1 could be either a label or the marker of an unlabelled row.
     TooFewRowsWarning
@@ -300,7 +300,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             rows are not read. The value -1 is a label if `classes` contains it, or if `y` contains
             at most one other value.
         X_public : array-like of float, shape (m, n_features), optional
-            Separate public rows, for the cover of a released labeler and for base learners whose
+            Separate public rows, for the cover of a released labeller and for base learners whose
             `fit` has this parameter. In cross-validation, `X_public` and `X` must have different
             numbers of rows.
         is_public : array-like of bool, shape (n,), optional
@@ -454,13 +454,13 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         seed: int | None,
         ledger: Ledger,
     ) -> RowsForBase:
-        """Fit a labeler to the labelled rows, and return the other rows with its labels.
+        """Fit a labeller to the labelled rows, and return the other rows with its labels.
 
-        Labeler and base learner use disjoint rows, so each can spend the entire budget (parallel
+        Labeller and base learner use disjoint rows, so each can spend the entire budget (parallel
         composition).
         """
         if not len(rows.X_unlabelled):
-            raise ValueError("release_labeler=True needs unlabelled rows for the base learner.")
+            raise ValueError("release_labeler=True requires unlabelled rows for the base learner.")
         if X_public is not None:
             check_public_values(class_or_default(self.hypotheses), X_public, feature_names(self))
         epsilon, delta = epsilon_delta(

@@ -39,11 +39,11 @@ UNPROVED_BASE_LEARNER = (
 )
 
 UNUSED_ACCURACY = (
-    "no row was relabelled, but base_accuracy only applies to rows with drawn labels; provide more "
+    "base_accuracy only applies to rows with drawn labels, but no row was relabelled; provide more "
     "unlabelled rows"
 )
 
-TOO_MANY_LABELS = "base_accuracy has a VC dimension, which is only defined for two labels"
+TOO_MANY_LABELS = "base_accuracy declares a VC dimension, which is only defined for two labels"
 
 RESAMPLED_ROWS = "the base learner was given rows drawn with replacement, which are not independent"
 
@@ -237,13 +237,13 @@ def released_labeler_guarantee(
     n_rows: int,
     base_accuracy: BaseAccuracy | None = None,
 ) -> Promise:
-    """Return the guarantee for ``release_labeler=True``: labeler error plus base learner error.
+    """Return the guarantee for ``release_labeler=True``: labeller error plus base learner error.
 
-    Labeler and base learner are fitted to disjoint rows, so both guarantees hold, each with half of
-    `beta`. The base learner's guarantee is relative to the labeler, which makes no error on the
-    rows that it labels. Therefore, the sum of both errors is a bound relative to the best rule of
-    the labeler's class. The same applies to a declared accuracy. The base learner has `n_base`
-    rows; `n_rows` excludes the rows that were added for labels.
+    The labeller and the base learner are fitted to disjoint rows, so both guarantees hold, each
+    with half of `beta`. The base learner's guarantee is relative to the labeller, which makes no
+    error on the rows that it labels. Therefore, the sum of both errors is a bound relative to the
+    best rule of the labeller's class. The same applies to a declared accuracy. The base learner has
+    `n_base` rows; `n_rows` excludes the rows that were added for labels.
     """
     if base_accuracy is not None:
         why = _why_accuracy_does_not_apply(n_base, n_rows, len(labeler.classes_))

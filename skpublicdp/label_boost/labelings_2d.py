@@ -284,7 +284,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
                     inside[point] = 1
                     return inside[self._point_of_row]
                 n_remaining -= len(lines)
-        raise IndexError(f"member must be below the number of labelings; got {member}")
+        raise IndexError(f"member must be below the number of labellings; got {member}")
 
     def _lines_through(self, point: int) -> tuple[Codes, NDArray[np.bool_]]:
         """Return the line that joins each other point to a given point, and its side of that line.

@@ -97,7 +97,7 @@ def choose_plan(
         )
     elif n_classes > 2:
         raise ValueError(
-            f"constants='paper' supports at most two labels; y has {n_classes}. Use "
+            f"constants='paper' supports at most two labels, but y has {n_classes}. Use "
             "constants='tight'."
         )
     else:
@@ -444,15 +444,15 @@ def _check_paper_sizes(
     """
     if epsilon > 1:
         raise ValueError(
-            "constants='paper' needs an epsilon per row of at most 1, because Claims 4.3 and 4.5 "
-            f"of Beimel, Nissim and Stemmer (2015) require it; got {float(epsilon):g}. Lower "
-            "epsilon, or use constants='tight'."
+            "constants='paper' requires an epsilon of at most 1 per row, because Claims 4.3 and "
+            f"4.5 of Beimel, Nissim and Stemmer (2015) assume this; got {float(epsilon):g}. "
+            "Decrease epsilon, or use constants='tight'."
         )
     error, failure = 11 * alpha, 2 * beta
     if error >= 1 or failure >= 1:
         raise ValueError(
-            "constants='paper' needs alpha below 1/11 and beta below 1/2, because the error is at "
-            f"most 11 alpha with probability 1 - 2 beta (Lemma 4.12); got alpha = {alpha:g} and "
+            "constants='paper' requires alpha below 1/11 and beta below 1/2, because Lemma 4.12 "
+            f"bounds the error by 11 alpha with probability 1 - 2 beta; got alpha = {alpha:g} and "
             f"beta = {beta:g}."
         )
     min_labelled, min_unlabelled = n_label_boost(
@@ -460,9 +460,9 @@ def _check_paper_sizes(
     )
     if n_labelled < min_labelled or n_unlabelled < min_unlabelled:
         raise ValueError(
-            f"constants='paper' needs at least {min_labelled} labelled and {min_unlabelled} "
-            f"unlabelled rows for a base learner that needs {n} rows, to bound the error by 11 "
-            f"alpha = {error:.3g} with probability 1 - 2 beta = {1 - failure:.3g}; got "
+            f"constants='paper' requires at least {min_labelled} labelled and {min_unlabelled} "
+            f"unlabelled rows for a base learner that needs {n} rows, so that the error is at most "
+            f"11 alpha = {error:.3g} with probability 1 - 2 beta = {1 - failure:.3g}; got "
             f"{n_labelled} and {n_unlabelled}, so {max(min_labelled - n_labelled, 0)} labelled and "
             f"{max(min_unlabelled - n_unlabelled, 0)} unlabelled rows are missing."
         )

@@ -82,9 +82,9 @@ def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDA
     if type(hypotheses) not in RELABELLING_CLASSES:
         raise ValueError(
             "hypotheses must be Thresholds, Stumps, Intervals, Rectangles, Halfspaces or "
-            "FiniteClass, because the privacy proof requires that each labeling of the private "
-            f"rows is listed exactly once; got {type(hypotheses).__name__}. Use one of these "
-            "classes, or release_labeler=True, which accepts any class."
+            "FiniteClass, because the privacy proof requires each labelling of the private rows to "
+            f"be listed exactly once; got {type(hypotheses).__name__}. Use one of these classes, "
+            "or release_labeler=True, which accepts any class."
         )
     width = _width(hypotheses, n_features)
     if width > MAX_COLUMNS and not _has_few_boxes(hypotheses, width):
@@ -93,7 +93,7 @@ def check_relabelling(hypotheses: HypothesisClass, n_features: int, classes: NDA
             three_columns = f", or three columns with cuts and at most {MAX_GRID_BOXES} boxes"
         raise ValueError(
             f"{type(hypotheses).__name__} must use one or two columns{three_columns}, so that each "
-            f"labeling of the private rows can be listed exactly once; got {width} columns. Name "
+            f"labelling of the private rows can be listed exactly once; got {width} columns. Name "
             "two columns in features, pass fewer columns, or use release_labeler=True."
         )
     # a cover of a placeholder: the class raises if its own settings do not fit features and labels
@@ -138,7 +138,7 @@ def check_n_relabelled(hypotheses: HypothesisClass, n_features: int, n: int) -> 
     if max_rows is not None and n > max_rows:
         raise CoverSizeError(
             f"{type(hypotheses).__name__} can relabel at most {max_rows} rows in one round, but "
-            f'the plan keeps {n} rows. Use constants="tight", or hypotheses=Stumps().'
+            f'this plan would relabel {n} rows. Use constants="tight", or hypotheses=Stumps().'
         )
 
 

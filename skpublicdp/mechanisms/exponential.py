@@ -73,7 +73,7 @@ def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) 
     1
     """
     if family.batch:
-        raise ValueError("draw takes one family, not a batch of families.")
+        raise ValueError("draw requires a single family, not a batch of families.")
     return _draw_member(family, _error_rate(epsilon, sensitivity), bits)
 
 

@@ -86,8 +86,8 @@ class Leaf(Family):
     def __post_init__(self) -> None:
         if self.errors.dtype != np.int64 or self.errors.ndim == 0 or self.errors.shape[-1] == 0:
             raise ValueError(
-                "errors must be a non-empty int64 array with members on its last axis; "
-                f"got {self.errors.dtype} of shape {self.errors.shape}."
+                "errors must be a non-empty int64 array whose last axis indexes members; got "
+                f"{self.errors.dtype} of shape {self.errors.shape}."
             )
 
     @property
@@ -186,8 +186,8 @@ class Choice(_Weighted):
     def __post_init__(self) -> None:
         if not self.options.batch or self.options.batch[-1] == 0:
             raise ValueError(
-                "The options of a Choice need a last batch axis of length 1 or more; "
-                f"got batch shape {self.options.batch}."
+                "The last batch axis of a Choice's options must have length 1 or more; got batch "
+                f"shape {self.options.batch}."
             )
         _check_prior(self.prior, self.options.batch[-1])
 
@@ -315,7 +315,7 @@ class Lazy(Family):
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Raise ValueError, because a batch of families has no single list of members."""
-        raise ValueError("A Lazy is a batch of families; select a family with at((index,)).")
+        raise ValueError("A Lazy is a batch of families. Select one of them with at((index,)).")
 
 
 def _check_prior(prior: Prior | None, n_options: int) -> None:
@@ -327,4 +327,6 @@ def _check_prior(prior: Prior | None, n_options: int) -> None:
     else:
         is_integer = all(isinstance(weight, int | np.integer) for weight in prior)
     if not is_integer or len(prior) != n_options or np.min(prior) < 1:
-        raise ValueError(f"prior must have one positive integer for each of {n_options} options.")
+        raise ValueError(
+            f"prior must contain one positive integer for each of the {n_options} options."
+        )

@@ -359,7 +359,7 @@ def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) ->
     n = check_lengths(y_true=y_true, y_pred=y_pred)
     classes = public_labels("labels", labels)
     if len(classes) < 2:
-        raise ValueError("labels must hold at least two labels; got one.")
+        raise ValueError("labels must contain at least two labels; got one.")
     noise = ledger.noise
     check_noise_scale(noise, TABLE_SENSITIVITY)
     ledger.read(n)

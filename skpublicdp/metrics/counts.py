@@ -85,14 +85,13 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
     """
     if (groups is None) != (max_rows is None):
         raise ValueError(
-            "groups and max_rows_per_group must be given together: groups names the person of "
-            "each row, and max_rows_per_group is the maximum number of rows counted for each "
-            "person."
+            "groups and max_rows_per_group must be given together: groups identifies the person of "
+            "each row, and max_rows_per_group is the maximum number of rows counted per person."
         )
     source = as_rows(X, y) if is_streamed(X) else None
     n = check_lengths(X=X, y=y) if source is None else source.n_rows
     if not n:
-        raise ValueError("X must hold at least one row; got none.")
+        raise ValueError("X must contain at least one row; got none.")
     if max_rows is None:
         return ScoredRows(source, X, y, n, 1.0)
     if source is not None and source.sites is not None:

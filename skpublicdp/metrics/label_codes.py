@@ -20,9 +20,9 @@ _NUMERIC_KINDS = "biuf"
 """Kinds of NumPy dtypes for booleans, integers and floats."""
 
 ESTIMATOR_FAILED = (
-    "{method} of the estimator must return one {content} per row of X; it failed or returned "
-    "another shape. The reason is not shown, since it may quote private rows: try the estimator on "
-    "public rows."
+    "{method} of the estimator must return one {content} per row of X, but it failed or returned a "
+    "different shape; the reason is withheld, because it may quote private rows. Try the estimator "
+    "on public rows."
 )
 
 
@@ -31,7 +31,9 @@ def check_lengths(**columns: Any) -> int:
     counts = {name: _count_entries(name, column) for name, column in columns.items()}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise ValueError(f"All arguments must have one entry per row; got {listed}.")
+        raise ValueError(
+            f"All arguments must have one entry per row; got different lengths: {listed}."
+        )
     return next(iter(counts.values()))
 
 
@@ -39,9 +41,12 @@ def _count_entries(name: str, column: Any) -> int:
     """Return the number of rows of a container, or raise ValueError if it is empty."""
     n = count_rows(column)
     if n is None:
-        raise ValueError(f"{name} must be a container of rows; got a {type(column).__name__}.")
+        raise ValueError(
+            f"{name} must be a container of rows, such as an array or a list; got an object of "
+            f"type {type(column).__name__}."
+        )
     if not n:
-        raise ValueError(f"{name} must hold at least one row; got none.")
+        raise ValueError(f"{name} must contain at least one row; got none.")
     return n
 
 
@@ -50,7 +55,7 @@ def public_labels(name: str, classes: Any) -> list[Any]:
     class_array = np.asarray(classes, dtype=object)
     labels = [plain_scalar(label) for label in class_array.ravel()]
     if class_array.ndim != 1 or len(set(labels)) < len(labels) or not labels:
-        raise ValueError(f"{name} must list distinct labels, at least one; got {classes!r}.")
+        raise ValueError(f"{name} must be a list of one or more distinct labels; got {classes!r}.")
     return labels
 
 

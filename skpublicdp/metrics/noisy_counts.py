@@ -238,7 +238,10 @@ def split_noise(ledger: Ledger, n: int, n_scored_labels: int) -> SplitNoise:
 def check_noise_scale(noise: Noise, sensitivity: Sensitivity) -> None:
     """Raise ValueError, before the budget is charged, if the noise is too large to be sampled."""
     if not noise_is_representable(noise, sensitivity):
-        raise ValueError("epsilon is too small: the noise is too large to be drawn.")
+        raise ValueError(
+            "epsilon is so small that the noise is too large to be drawn. Check that epsilon has "
+            "the intended value."
+        )
 
 
 def release_n_correct(

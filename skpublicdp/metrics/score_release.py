@@ -307,8 +307,8 @@ def labels_of_estimator(estimator: Any, classes: Any) -> list[Any]:
         classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise ValueError(
-            f"{type(estimator).__name__} must be a fitted classifier with classes_; fit it, or "
-            "pass its labels as classes. A regressor needs outcome_bounds."
+            f"{type(estimator).__name__} must be a fitted classifier with classes_. Fit it or pass "
+            "its labels as classes, or pass outcome_bounds for a regressor."
         )
     return public_labels("classes", classes)
 
@@ -326,8 +326,8 @@ def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
         return next((name for name in methods if hasattr(estimator, name)), "predict")
     if not hasattr(estimator, requested):
         raise ValueError(
-            f"response_method must be a method of the estimator; {type(estimator).__name__} has "
-            f"no {requested}."
+            f"response_method must be a method of the estimator, but {type(estimator).__name__} "
+            f"has no {requested}."
         )
     return requested
 

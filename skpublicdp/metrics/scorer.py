@@ -53,8 +53,8 @@ class PrivateScorer:
         response = next((name for name in RESPONSE_METHODS if hasattr(estimator, name)), None)
         if len(labels) != 2 or response is None:
             raise ValueError(
-                "roc_auc needs an estimator of two classes with predict_proba or "
-                f"decision_function; got a {type(estimator).__name__} of {len(labels)} classes."
+                "roc_auc requires an estimator with two classes and predict_proba or "
+                f"decision_function; got {type(estimator).__name__} with {len(labels)} classes."
             )
         if response == "predict_proba":
             scores = call_estimator(estimator, response, X, n, width=2)[:, 1]

@@ -398,9 +398,9 @@ class PrivateScores:
     def _absent(self, metric: str) -> AttributeError:
         """Return the error to raise for a metric that the release does not contain."""
         return AttributeError(
-            f"{metric} is not in this release, which has {', '.join(self.metrics_)}. Curves "
-            "need an estimator with scores, Brier scores need probabilities, and errors need a "
-            "regressor."
+            f"{metric} was not released; the metrics of this release are "
+            f"{', '.join(self.metrics_)}. Curves require an estimator with scores, Brier scores "
+            "require probabilities, and errors require a regressor."
         )
 
     def _value(self, metric: str, pos_label: Any = None) -> Any:

@@ -136,7 +136,9 @@ def make_candidates(estimator: Any, param_grid: Any) -> list[Candidate]:
     """
     candidates = [_make_candidate(estimator, params) for params in ParameterGrid(param_grid)]
     if not candidates:
-        raise ValueError("param_grid must contain at least one setting; got none.")
+        raise ValueError(
+            "param_grid must contain at least one combination of parameters; got none."
+        )
     return candidates
 
 
@@ -145,8 +147,8 @@ def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
     for name in params:
         if name.rsplit("__", 1)[-1] in SEARCH_PARAMETERS:
             raise ValueError(
-                f"param_grid must not contain {name!r}, because all candidates use the value of "
-                "the search. Set it in the search."
+                f"param_grid must not contain {name!r}, because this parameter is the same for all "
+                "candidates. Set it in the search."
             )
     values = {name: clone(value, safe=False) for name, value in params.items()}
     estimator_with_params = clone(estimator).set_params(**values)
@@ -156,8 +158,8 @@ def _make_candidate(estimator: Any, params: dict[str, Any]) -> Candidate:
     for name, step in [] if pipeline is None else pipeline.steps[:-1]:
         if is_active_step(step) and not fits_no_private_rows(step):
             raise ValueError(
-                "every step before the learner must be fitted on public rows only, but step "
-                f"{name!r} is a {type(step).__name__}. Wrap it in PublicFit."
+                "Every step before the learner must be fitted on public rows only, but step "
+                f"{name!r} ({type(step).__name__}) is not. Wrap it in PublicFit."
             )
     _check_learner(learner)
     # all settings of a grid share the same objects, so `id` identifies values without comparing
@@ -182,12 +184,12 @@ def _check_learner(learner: Any) -> None:
         seeded_names = ["random_state"]  # of a nested learner in a list
     if seeded_names:
         raise ValueError(
-            f"estimator must have {seeded_names[0]}=None, but {type(learner).__name__} has a seed: "
-            "candidates with the same seed would have the same noise. Set random_state of the "
+            f"estimator must have {seeded_names[0]}=None, but {type(learner).__name__} has a seed, "
+            "and candidates with the same seed would have the same noise. Set random_state of the "
             "search instead."
         )
     if learner.get_params(deep=False).get("max_rows_per_group") is not None:
         raise ValueError(
             f"estimator must have max_rows_per_group=None, but {type(learner).__name__} sets it. "
-            "Set it in the search, which protects persons for all candidates."
+            "Set it in the search, which then protects each person across all candidates."
         )

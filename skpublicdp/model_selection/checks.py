@@ -139,8 +139,8 @@ def _untransformed_public_rows(pipeline: Pipeline) -> list[Finding]:
     return [
         Finding(
             name,
-            f"the steps before {type(learner).__name__} transform X and not an X_public given to "
-            "fit",
+            f"the steps before {type(learner).__name__} transform X, but not the X_public passed "
+            "to fit",
             'pass transform_input=["X_public"] to Pipeline, or mark public rows by is_public',
         )
     ]
@@ -175,10 +175,10 @@ def _issues(step: Any, name: str) -> Iterator[_Issue]:
             yield from _issues(nested_step, _path(name, nested_name))
     elif hasattr(step, "fit_resample"):
         problem = (
-            f"{type(step).__name__} may repeat a row k times or make new rows from it, so the "
-            "steps after it may cost k·ε"
+            f"{type(step).__name__} may repeat a row k times or create new rows from it, so the "
+            "later steps may cost k·ε"
         )
-        remedy = "remove it, or only resample public rows before passing them to fit"
+        remedy = "remove it, or resample only public rows, before they are passed to fit"
         yield _Issue("cost", Finding(name, problem, remedy))
     elif may_couple_rows(step):
         yield _coupling_issue(step, name)
@@ -279,7 +279,7 @@ def _cache_issues(pipeline: Pipeline, name: str) -> Iterator[_Issue]:
     """Yield the issue of a pipeline that caches transformed rows on disk."""
     transforms = any(is_active_step(step) for _, step in pipeline.steps[:-1])
     if pipeline.memory is not None and transforms:
-        problem = "memory writes transformed private rows to disk, without any protection"
+        problem = "memory writes transformed private rows to disk without protection"
         yield _Issue("memory", Finding(name or "Pipeline", problem, "set memory=None"))
 
 
@@ -292,7 +292,7 @@ def _coupling_issue(step: Any, name: str, function: str = "") -> _Issue:
         f"the result of {function or type(step).__name__} for a row must depend on that row "
         "alone, which cannot be verified"
     )
-    remedy = "if it uses statistics of the rows, replace it by a transformer within PublicFit"
+    remedy = "if it uses statistics of the rows, replace it with a transformer within PublicFit"
     return _Issue("coupling", Finding(name, problem, remedy))
 
 
@@ -301,9 +301,10 @@ def _earlier_fit_issue(step: Any, name: str) -> _Issue:
     estimators = _inner_estimators(step)
     fitted = type(estimators[0]).__name__ if len(estimators) == 1 else "its estimators"
     problem = (
-        f"{type(step).__name__} does not fit {fitted}, and the rows of the earlier fit are unknown"
+        f"{type(step).__name__} does not refit {fitted}, and it is unknown which rows were used in "
+        "the earlier fit"
     )
-    remedy = "make sure that no private row was among them"
+    remedy = "make sure that no private rows were used"
     if any(map(_is_private, estimators)):
         remedy = "make sure that the budget counts the earlier fit"
     return _Issue("fitted before", Finding(name, problem, remedy))
@@ -346,14 +347,14 @@ def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
         )
     elif unprotected:
         names = ", ".join(unprotected)
-        problem = f"{class_name} is not private at any ε, since it contains {names}"
+        problem = f"{class_name} is not private at any ε, because it contains {names}"
         yield _unprotected_issue(name, problem, "protect these estimators, or remove them")
     seeds = seed_problem(wrapper) if _has_settable_seed(wrapper) else ""
     if seeds:
-        repetition = ", and repeats rows within a fit" if parameters.get("bootstrap") else ""
+        repetition = ", and rows are repeated within a fit" if parameters.get("bootstrap") else ""
         seeding = seeds.format(learner=learner)
         problem = f"{class_name} {seeding}, so the noise can be removed{repetition}"
-        remedy = f"fit {learner} without it, with random_state=None"
+        remedy = f"fit {learner} outside it, with random_state=None"
         yield _Issue("seed", Finding(name, problem, remedy))
     if wrapper_fit is None and not unprotected:
         nested = any(issue.kind == "cost" for _, issue in nested_issues)
@@ -371,7 +372,7 @@ def _nested_issues(wrapper: Any, name: str, *, is_prefitted: bool) -> list[tuple
             continue
         issues = list(_issues(nested_step, _path(name, nested_name)))
         if nested_name == "transformer" and is_scikit_learn_class(wrapper):  # of the target
-            remedy = "use func and inverse_func instead, with public numbers"
+            remedy = "use func and inverse_func with public constants instead"
             issues = [_Issue(issue.kind, issue.finding._replace(remedy=remedy)) for issue in issues]
         nested_issues += [(nested_name, issue) for issue in issues]
     return nested_issues
@@ -401,18 +402,18 @@ def _repeated_fit_issues(
     if fits is None:
         seeding = ", and set seeds in its clones" if "random_state" in parameters else ""
         problem = (
-            f"{class_name} is not a known class: it may itself fit private rows, fit {learner} "
-            f"any number of times{seeding}"
+            f"{class_name} is an unknown class, which may itself learn from private rows, fit "
+            f"{learner} any number of times{seeding}"
         )
-        yield _unprotected_issue(name, problem, f"fit {learner} without it")
+        yield _unprotected_issue(name, problem, f"fit {learner} outside it")
     elif seeds:
         return  # a budget cannot account for noise with a known seed
     elif folds_may_depend_on_labels(wrapper, parameters):
         problem = (
-            f"{class_name} fits {learner} in folds that may be stratified: one changed label then "
-            "moves other rows to other folds, which costs more than the sum of the fits"
+            f"{class_name} fits {learner} in folds that may be stratified; changing one label then "
+            "moves other rows to different folds, which costs more than the sum of the fits"
         )
-        yield _Issue("cost", Finding(name, problem, "give it cv=KFold() and a budget"))
+        yield _Issue("cost", Finding(name, problem, "set cv=KFold() and a budget"))
     elif fits == "1" and n_private > 1:
         problem = (
             f"{class_name} fits {n_private} private estimators to the same rows, and their ε add up"
@@ -422,7 +423,7 @@ def _repeated_fit_issues(
         )
     elif fits != "1":
         count = "several" if nested or fits == UNKNOWN_N_FITS else fits
-        cost = "k·ε, k being the number of its fits" if count == "several" else f"{fits}·ε"
+        cost = "k·ε, where k is the number of fits" if count == "several" else f"{fits}·ε"
         problem = f"{class_name} fits {learner} {count} times to the same rows, which costs {cost}"
         yield _Issue("cost", Finding(name, problem, remedy))
 

@@ -176,7 +176,7 @@ class SearchRows:
             transform = fitted.transform
             if has_row_function(step) and couples_rows(transform, rows, self.n_public, take_rows):
                 raise ValueError(
-                    "every step before the learner must process each row independently, but the "
+                    "Every step before the learner must process each row independently, but the "
                     f"result of step {name!r} for a public row depends on other public rows. If "
                     "the step uses statistics of the rows, replace it with a transformer within "
                     "PublicFit."
@@ -192,10 +192,13 @@ class SearchRows:
             if isinstance(step, PublicFit):
                 fitted.fit(X, self._y, X_public=X_public, is_public=self._mask)
             elif not hasattr(fitted, "transform"):
-                raise ValueError(f"every step before the learner must transform; {name!r} cannot.")
+                raise ValueError(
+                    "Every step before the learner must have a transform method, but step "
+                    f"{name!r} does not."
+                )
             refusal = ValueError(
-                f"step {name!r} failed to transform the rows; its message is withheld, since it "
-                "may quote private values: try the step on public rows."
+                f"Step {name!r} failed to transform the rows; its message is withheld, because it "
+                "may quote private values. Try the step on public rows."
             )
             X = call_or_raise(fitted.transform, X, error=refusal)  # hides its warnings, too
             X_public = None if X_public is None else fitted.transform(X_public)

@@ -118,8 +118,8 @@ class _PublicTrainingSplitter(BaseCrossValidator):
     def _too_few_units_error(self, n_units: int, needed: int) -> ValueError:
         """Return the error for fewer testable units (rows or persons) than a split needs."""
         return ValueError(
-            f"{type(self).__name__} needs at least {needed} private rows (or persons) with a label "
-            f"to test on; got {n_units}."
+            f"{type(self).__name__} requires at least {needed} labelled private rows (or persons) "
+            f"for testing; got {n_units}."
         )
 
 
@@ -264,12 +264,16 @@ def _number_units(rows: RowIndices, groups: Any, n: int) -> tuple[RowIndices, in
     persons = np.asarray(groups)
     if persons.shape != (n,):
         raise ValueError(
-            f"groups must name one person per row of X, shape ({n},); got shape {persons.shape}."
+            f"groups must identify one person per row of X, shape ({n},); got shape "
+            f"{persons.shape}."
         )
     unit_of_person: dict[Any, int] = {}
     for person in persons[rows].tolist():
         if is_missing_person(person):
-            raise ValueError("groups must name a person for every row to test on; one is missing.")
+            raise ValueError(
+                "groups must identify a person for every row used for testing, but at least one is "
+                "missing."
+            )
         unit_of_person.setdefault(person, len(unit_of_person))
     units = np.array([unit_of_person[person] for person in persons[rows].tolist()], dtype=np.intp)
     return units, len(unit_of_person)
@@ -282,7 +286,7 @@ def _check_no_unlabelled_rows(name: str, y: Any) -> None:
     real_labels = labels[~unlabelled]
     if unlabelled.any() and len(real_labels) and (real_labels != real_labels[0]).any():
         raise ValueError(
-            f"y contains -1 besides at least two other labels, so {name} requires the mask of "
-            "public rows: enable metadata routing, which passes is_public, or set the parameter "
+            f"y contains -1 in addition to at least two other labels, so {name} requires the mask "
+            "of public rows: enable metadata routing, which passes is_public, or set the parameter "
             "is_public. If -1 is a label, pass is_labelled=numpy.ones(len(y), dtype=bool)."
         )

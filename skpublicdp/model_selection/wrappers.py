@@ -10,38 +10,42 @@ from typing import Any, NamedTuple
 
 from sklearn.model_selection import KFold, PredefinedSplit
 
-FIT_ALONE = "fit {learner} without it"
+FIT_ALONE = "fit {learner} outside it"
 PUBLIC_FIT = "wrap it in PublicFit"
 """Remedies shared by several meta-estimators."""
 
 OWN_FITS: dict[str, tuple[str, str]] = {
     "CalibratedClassifierCV": (
         "fits calibrators to private labels",
-        "use the probabilities of {learner} as they are, or calibrate on public rows only",
+        "use the probabilities of {learner} without calibration, or calibrate on public rows only",
     ),
     "TunedThresholdClassifierCV": (
-        "tunes a threshold by exact scores on private rows",
-        "use FixedThresholdClassifier with a threshold that is public",
+        "tunes a threshold by using exact scores on private rows",
+        "use FixedThresholdClassifier with a public threshold",
     ),
     "AdaBoostClassifier": ("weights rows by exact errors on private rows", FIT_ALONE),
     "AdaBoostRegressor": ("weights rows by exact errors on private rows", FIT_ALONE),
     "RANSACRegressor": ("chooses rows by their exact residuals and stores their mask", FIT_ALONE),
-    "RFECV": ("selects columns by exact scores on private rows", PUBLIC_FIT),
-    "SequentialFeatureSelector": ("selects columns by exact scores on private rows", PUBLIC_FIT),
+    "RFECV": ("selects columns by using exact scores on private rows", PUBLIC_FIT),
+    "SequentialFeatureSelector": (
+        "selects columns by using exact scores on private rows",
+        PUBLIC_FIT,
+    ),
     "SelfTrainingClassifier": (
-        "stores the private labels, and labels private rows by predictions to fit them again",
+        "stores the private labels, and refits on private rows with predicted labels",
         FIT_ALONE,
     ),
-    "IterativeImputer": ("fills in missing values by statistics of private rows", PUBLIC_FIT),
+    "IterativeImputer": ("imputes missing values with statistics of private rows", PUBLIC_FIT),
     "OneVsOneClassifier": (
-        "fits each member to the private rows of two labels, and so reveals their exact number",
+        "fits each of its classifiers to the private rows with two of the labels, which reveals "
+        "the exact number of these rows",
         "use OneVsRestClassifier",
     ),
-    "GradientBoostingClassifier": ("fits trees of its own to private rows", FIT_ALONE),
-    "GradientBoostingRegressor": ("fits trees of its own to private rows", FIT_ALONE),
+    "GradientBoostingClassifier": ("fits its own trees to private rows", FIT_ALONE),
+    "GradientBoostingRegressor": ("fits its own trees to private rows", FIT_ALONE),
     **dict.fromkeys(
         ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV"),
-        ("chooses by exact scores on private rows", "use SemiPrivateSearchCV"),
+        ("selects parameters by using exact scores on private rows", "use SemiPrivateSearchCV"),
     ),
 }
 """Problem and remedy, by class name, of meta-estimators that use private rows themselves."""
@@ -72,10 +76,10 @@ N_FITS: dict[str, str] = {
 SEEDS: dict[str, str] = {
     **dict.fromkeys(
         ("AdaBoostClassifier", "AdaBoostRegressor", "BaggingClassifier", "BaggingRegressor"),
-        "sets a seed of 31 bits in each member and keeps it in the fitted object",
+        "sets a 31-bit seed in each nested estimator and stores it in the fitted object",
     ),
-    "RANSACRegressor": "makes {learner} draw from numpy's generator and keeps its state in the "
-    "fitted object",
+    "RANSACRegressor": "makes {learner} draw from numpy's generator and stores the generator's "
+    "state in the fitted object",
 }
 """Meta-estimators that set the `random_state` of their clones.
 
@@ -112,9 +116,8 @@ def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
         return OwnFit(f"{problem}, which is not private at any ε{exception}", remedy)
     if name.startswith("Stacking") and parameters.get("final_estimator") is None:
         return OwnFit(
-            "fits a final estimator without protection to private labels, which is not private "
-            "at any ε",
-            "give it a private final_estimator, or use a VotingClassifier",
+            "fits an unprotected final estimator to private labels, which is not private at any ε",
+            "set final_estimator to a private estimator, or use a VotingClassifier",
         )
     if parameters.get("oob_score"):
         return OwnFit(
@@ -123,7 +126,8 @@ def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
         )
     if callable(parameters.get("max_features")):
         return OwnFit(
-            "calls max_features on private rows, which is not private at any ε", "give it a number"
+            "calls max_features on private rows, which is not private at any ε",
+            "set max_features to a number",
         )
     return None
 

@@ -93,7 +93,9 @@ class FidelityDisplay(Display):
         """
         check_matplotlib(f"{cls.__name__}.from_report")
         if not report.tables:
-            raise ValueError("The release has no measured tables, so there is nothing to draw.")
+            raise ValueError(
+                "There is nothing to draw, because the release has no measured tables."
+            )
         display = cls(
             expected=[np.hypot(each.release_error, each.drawing_error) for each in report.tables],
             differences=[each.rms_difference for each in report.tables],

@@ -141,17 +141,17 @@ class PolytopeDisplay(Display):
         if estimator.n_features_in_ != 2:
             raise ValueError(
                 f"{cls.__name__} draws rules with two features, but this classifier has "
-                f"{estimator.n_features_in_} features. Print its hypothesis_ instead."
+                f"{estimator.n_features_in_} features. Print the classifier's hypothesis_ instead."
             )
         if feature_names is None:
             feature_names = getattr(estimator, "feature_names_in_", ("x0", "x1"))
         if len(feature_names) != 2:
-            raise ValueError(f"feature_names must be two names; got {len(feature_names)}.")
+            raise ValueError(f"feature_names must contain two names; got {len(feature_names)}.")
         X, y = _check_points(X, y)
         if limits is None:
             if X is None:
                 raise ValueError(
-                    "The axes have no limits. Pass public points as X, or pass limits."
+                    "The limits of the axes are unknown. Pass public points as X, or pass limits."
                 )
             limits = np.stack(with_margin(X.min(axis=0), X.max(axis=0)), axis=1)
         limits = np.asarray(limits, dtype=np.float64)

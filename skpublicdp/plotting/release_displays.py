@@ -178,7 +178,7 @@ class CDFDisplay(ReleaseDisplay):
             limits = with_margin(*release.quantile(ends_of_axis, position))
         ends = np.asarray(limits, dtype=np.float64)
         if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-            raise ValueError(f"limits must be two increasing numbers; got {ends.tolist()}.")
+            raise ValueError(f"limits must contain two increasing numbers; got {ends.tolist()}.")
         if name is None:
             name = release._schema.names[position]
         jumps = np.concatenate([release._released.rows.column(position).rows[:, 0], public_values])
@@ -428,7 +428,7 @@ def _numeric_position(display: str, release: PAPQueryRelease, column: str | int 
     if column is None and len(schema.columns) > 1:
         raise ValueError(
             f"{display} draws one numeric column, but this release has {len(schema.columns)} "
-            "columns. Pass the name of a column as column."
+            "columns. Pass the name of one of them as column."
         )
     position = 0 if column is None else schema.position(column)
     if not schema.numeric[position]:
@@ -438,8 +438,8 @@ def _numeric_position(display: str, release: PAPQueryRelease, column: str | int 
         )
     if schema.columns[position].has_offset:
         raise ValueError(
-            f"{display} draws one numeric column, but column {schema.names[position]} holds dates "
-            "or numbers beyond 2**53. Pass its dates to cdf instead."
+            f"{display} draws one numeric column, but column {schema.names[position]} contains "
+            "dates or numbers beyond 2**53. Pass values of this column to cdf instead."
         )
     return position
 

@@ -135,8 +135,8 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     receipt = getattr(estimator, "privacy_", None)
     if receipt is None:
         raise TypeError(
-            "report needs a fitted estimator with a receipt (privacy_), or a pipeline or a search "
-            f"(with best_estimator_) that contains such an estimator; got {argument_type}."
+            "report requires a fitted estimator with a receipt (privacy_), or a pipeline or search "
+            f"(with best_estimator_) that contains one; got {argument_type}."
         )
     name = escape(type(estimator).__name__)
     card = "Model card" if _predicts(estimator) else "Release card"

@@ -156,7 +156,7 @@ class ShapeDisplay:
         if not clf.pairs_ and not any(shape.deviations.any() for shape in clf.shapes_):
             raise ValueError(
                 f"{cls.__name__} draws terms of single columns and pairs, but this model contains "
-                "only other trees. Inspect trees_ instead."
+                "no such terms. Inspect trees_ instead."
             )
         shapes = find_shapes(clf, features)
         position, sign, label = find_target(clf, target)

@@ -115,7 +115,10 @@ def find_target(clf: Boosting, target: Any) -> ScoreSelection:
     """
     if not hasattr(clf, "classes_"):
         if target is not None:
-            raise ValueError("target must be None for a regressor, because it selects a label.")
+            raise ValueError(
+                "target must be None for a regressor, because it selects a label and a regressor "
+                "has none."
+            )
         return ScoreSelection(0, 1, "mean outcome")
     labels = clf.classes_.tolist()
     if target is None and len(labels) == 2:

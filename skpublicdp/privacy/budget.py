@@ -127,7 +127,7 @@ class PrivacyBudget:
         if accountant not in ACCOUNTANTS:
             raise ValueError(f"accountant must be one of {ACCOUNTANTS}; got {accountant!r}.")
         if not delta and accountant in ("zcdp", "gdp"):
-            raise ValueError(f"accountant={accountant!r} needs a positive delta.")
+            raise ValueError(f"accountant={accountant!r} requires a positive delta.")
         if not isinstance(for_tests, bool):
             raise ValueError(f"for_tests must be True or False; got {for_tests!r}.")
         self._filter = Filter(
@@ -327,12 +327,12 @@ class PrivacyBudget:
         """
         if kind is None:
             if delta is not None:
-                raise ValueError("delta applies to one kind of fit; pass kind as well.")
+                raise ValueError("delta applies to a single kind of fit. Pass kind as well.")
             return Remaining(*(self.remaining(kind) for kind in Remaining._fields))
         if kind not in FIT_KINDS:
             raise ValueError(f"kind must be one of {FIT_KINDS}; got {kind!r}.")
         if delta is not None and kind in ("pure", "draw"):
-            raise ValueError(f"delta is 0 for kind={kind!r}; leave it out.")
+            raise ValueError(f"delta is always 0 for kind={kind!r}. Omit it.")
         if delta is not None:
             _check_delta(delta)
         exact_delta = None if delta is None else exact_fraction(delta)
@@ -462,8 +462,8 @@ def _parse_totals(text: str) -> SpentTotals:
         return SpentTotals.from_text(text)
     except (AttributeError, TypeError, ValueError):
         raise PrivacyBudgetError(
-            "The file of this PrivacyBudget was written by an earlier version, and this "
-            "version cannot read its totals. Use the earlier version, or start a new budget "
+            "The file of this PrivacyBudget was written by an earlier version of skpublicdp, and "
+            "this version cannot read the totals. Use the earlier version, or start a new budget "
             "with the remaining epsilon."
         ) from None
 

@@ -37,8 +37,8 @@ stored.
 
 
 UNUSABLE_FILE = (
-    "The file of this PrivacyBudget cannot be used ({}), so fits are refused; open the budget "
-    "on the machine that stores its file, and pass a permanent path."
+    "The file of this PrivacyBudget cannot be used ({}), so fits are refused. Open the budget on "
+    "the machine that stores the file, and use a permanent path."
 )
 """Error message for a file that is missing, has been replaced, or cannot be read."""
 
@@ -134,15 +134,16 @@ class BudgetFile:
                 stored.setdefault("for_tests", "False")  # from an earlier version
         except sqlite3.Error as error:
             raise PrivacyBudgetError(
-                f"path must be the file of a PrivacyBudget, or a file that can be created: {error}."
+                "path must be the file of an existing PrivacyBudget or a file that can be created: "
+                f"{error}."
             ) from None
         if terms.items() <= stored.items():
             return cls(path, str(stored["identity"]), for_tests)
         epsilon, delta = (float(Fraction(stored[name])) for name in ("epsilon", "delta"))
         raise PrivacyBudgetError(
             f"The file at path holds a budget of epsilon={epsilon:g}, delta={delta:g}, "
-            f"accountant={stored['by']!r} and for_tests={stored['for_tests']}. These values "
-            "cannot be changed; open the file with the same values."
+            f"accountant={stored['by']!r} and for_tests={stored['for_tests']}. These values cannot "
+            "be changed; open the file with the same values."
         )
 
     @contextmanager

@@ -276,8 +276,8 @@ class Ledger:
             fits = self._remaining is None or bool(list(remaining_plans(self._remaining, event)))
         if not fits:
             raise PrivacyBudgetError(
-                f"A plan must cost no more than epsilon = {float(self.epsilon):g} and delta = "
-                f"{float(self.delta):g}, according to the budget."
+                f"A plan must not cost more than epsilon = {float(self.epsilon):g} and delta = "
+                f"{float(self.delta):g}, as computed by the budget's accountant."
             )
         if is_root:
             self._plan = event
@@ -295,7 +295,7 @@ class Ledger:
             case Steps((Either(options), *later)) if option in options:
                 self._remaining = Steps((option, *later))
             case _:
-                raise RuntimeError("option must be an option of the next Either in the plan.")
+                raise RuntimeError("option must be one of the options of the plan's next Either.")
 
     def calibrate(self, make_plan: Callable[[Fraction], Event]) -> Fraction:
         """Return the largest scale for which ``make_plan(scale)`` costs at most (ε, δ).
@@ -342,7 +342,7 @@ class Ledger:
             Name and reference of the mechanism, as shown in the receipt.
         """
         if table.dtype != np.int64:
-            raise TypeError("table must have dtype int64, since noise is exact only on integers.")
+            raise TypeError("table must have dtype int64, because noise is exact only on integers.")
         scale, variance = noise_scale(event, self.for_person(sensitivity))
         self._enter(event, name, proof)
         noise = self._sample_noise(event, scale, table)
@@ -508,7 +508,7 @@ class Ledger:
             return
         options = list(remaining_plans(self._remaining, event))
         if not options:
-            raise PrivacyBudgetError(f"{name} costs more than the remaining plan of this fit.")
+            raise PrivacyBudgetError(f"{name} costs more than what remains of this fit's plan.")
         root = self._root
         if not root._spent:
             warn_if_epsilon_is_large(root._plan, root.epsilon, root.delta)
@@ -557,8 +557,8 @@ def warn_if_delta_is_large(delta: Fraction, n_private: int) -> None:
     """Warn if δ is not far below one over the number of private rows."""
     if delta * n_private > LARGE_DELTA:
         warn(
-            f"delta = {float(delta):g} is large for {n_private} private rows: delta should be "
-            "far below one over the number of private rows. Lower delta.",
+            f"delta = {float(delta):g} is too large for {n_private} private rows, because delta "
+            "should be far below 1 divided by the number of private rows. Decrease delta.",
             LargeDeltaWarning,
         )
 
@@ -574,9 +574,10 @@ def warn_if_epsilon_is_large(plan: Event, epsilon: Fraction, delta: Fraction) ->
         return  # the guarantee alone implies a smaller probability
     if plan_delta(plan, Fraction(0)) > max_delta_at_zero:
         warn(
-            f"epsilon = {float(epsilon):g} protects almost nothing: an attacker who knows all "
-            "other rows and considers two values of the remaining row equally likely may be right "
-            "more than 99.99% of the time. Lower epsilon; values around 1 are common.",
+            f"epsilon = {float(epsilon):g} provides almost no protection: an attacker who knows "
+            "all other rows and considers two values of the remaining row equally likely may guess "
+            "the correct value more than 99.99% of the time. Decrease epsilon; values around 1 are "
+            "common.",
             LargeEpsilonWarning,
         )
 

@@ -7,17 +7,17 @@ from typing import Any
 
 SEEDED_FIT = (
     "{} is charged to a budget, but its noise comes from a random_state, so anyone who knows the "
-    "seed can remove the noise. The random_state belongs to this estimator or a nested one, or was "
-    "set by an ensemble such as BaggingClassifier. Use random_state=None and no such ensemble; for "
-    "tests without private data, use PrivacyBudget(..., for_tests=True)."
+    "seed can remove the noise. The random_state belongs to this estimator or to a nested one, or "
+    "was set by an ensemble such as BaggingClassifier. Set random_state=None and avoid such "
+    "ensembles; for tests without private data, use PrivacyBudget(..., for_tests=True)."
 )
 """Warning about a seeded fit that is charged to a budget; {} is replaced by the name of the fit."""
 
 SEEDED_TWICE = (
     "A budget admits only one fit with a random_state, and this budget has already admitted one. "
-    "Two fits with the same seed share their noise, so it cancels in the difference of their "
-    "results. Use random_state=None, also in nested estimators, and no ensemble that sets seeds, "
-    "such as BaggingClassifier; for tests without private data, use PrivacyBudget(..., "
+    "Two fits with the same seed share their noise, which cancels in the difference of their "
+    "results. Set random_state=None, also in nested estimators, and avoid ensembles that set "
+    "seeds, such as BaggingClassifier; for tests without private data, use PrivacyBudget(..., "
     "for_tests=True)."
 )
 """Error message for a second seeded fit that is charged to a budget."""

@@ -9,8 +9,8 @@ from threading import Lock
 from skpublicdp.exceptions import PrivacyBudgetError
 
 USED_TICKET = (
-    "A query is valid for one fit only, and this query or a copy of it has already "
-    "been fitted. Call query again."
+    "A query is valid for one fit only, and this query or a copy of it has already been used. Call "
+    "query again."
 )
 """Error message for a ticket that has already been used."""
 

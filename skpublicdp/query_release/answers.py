@@ -38,7 +38,8 @@ from skpublicdp.rules.population_guarantee import no_guarantee
 from skpublicdp.typing import Floats, Integers
 
 UNPROVED = no_guarantee(
-    'only method="pmw" bounds the largest error of all answers; intervals bound single errors'
+    'only method="pmw" bounds the largest error of all answers; intervals bound the errors of '
+    "single answers"
 )
 
 
@@ -146,9 +147,9 @@ class TableAnswers(ReleasedAnswers):
                 answers[indices] = 1.0
             else:
                 warn(
-                    "No released table contains all columns of a query, so the answer is "
-                    "estimated from other tables. To measure the answer, add a table of these "
-                    "columns to the workload.",
+                    "No released table contains all columns of this query, so its answer is "
+                    "estimated from other tables. To measure the answer directly, add a table of "
+                    "these columns to the workload.",
                     UnmeasuredWarning,
                 )
                 answers[indices] = self.rows.answer(self.queries, Q[indices])
@@ -175,8 +176,9 @@ class TableAnswers(ReleasedAnswers):
         """
         if not self._is_about_cells:
             raise ValueError(
-                f"There are no intervals for {type(self.queries).__name__}, because the answers "
-                "come from synthetic rows, whose error is unknown beyond the released tables."
+                f"Intervals are not available for {type(self.queries).__name__}, because the "
+                "answers come from synthetic rows, whose error is known only for the released "
+                "tables."
             )
         failure = (1 - level) / (2 * max(len(Q), 1))  # Bonferroni, over both ends of all intervals
         ends = np.ones((len(Q), 2))  # the interval [1, 1] for queries that restrict no column

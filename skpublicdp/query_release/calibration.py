@@ -372,8 +372,8 @@ def rake_to_margins(
             break
     if max_deviation > MAX_CONTRADICTION:
         raise ValueError(
-            "The totals cannot all be satisfied, because tables that share columns contradict "
-            "each other. Correct the totals, or pass fewer."
+            "The totals contradict each other, so they cannot all be satisfied: tables that share "
+            "columns imply different values. Correct the totals, or pass fewer."
         )
     normalized: Floats = weights / weights.sum()
     return normalized
@@ -383,7 +383,7 @@ def read_totals(totals: Mapping[Any, Any], queries: QueryClass, schema: Schema) 
     """Return the user's totals as population fractions, keyed by increasing column positions."""
     if not isinstance(totals, Mapping) or not totals:
         raise ValueError(
-            "totals must be a dict that maps a column, or a tuple of columns, to its known totals."
+            "totals must be a dict that maps each column or tuple of columns to its known totals."
         )
     known: Fractions = {}
     for key, values in totals.items():
@@ -448,8 +448,8 @@ def _with_own_margins(known: Fractions) -> Fractions:
                 margin, subset = table.sum(axis=summed), tuple(columns[axis] for axis in axes)
                 if np.abs(closure.get(subset, margin) - margin).max() > MAX_CONTRADICTION:
                     raise ValueError(
-                        "Totals contradict each other: two tables have different shares for the "
-                        "same cells. Correct the totals, or pass only one of the two tables."
+                        "The totals contradict each other: two tables have different shares for "
+                        "the same cells. Correct the totals, or pass only one of the two tables."
                     )
                 closure[subset] = margin
     return closure

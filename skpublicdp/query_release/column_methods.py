@@ -502,7 +502,10 @@ class ColumnMethodsMixin:
         """Return the query for missing values in a column, or None if they are not allowed."""
         check_is_fitted(self)
         if column is None and len(self._schema.columns) > 1:
-            raise ValueError("missing_fraction applies to one column. Pass its name as column.")
+            raise ValueError(
+                "missing_fraction applies to a single column. Pass the name of that column as "
+                "column."
+            )
         position = 0 if column is None else self._schema.position(column)
         schema_column = self._schema.columns[position]
         if not schema_column.categorical and not schema_column.nullable:
@@ -527,7 +530,7 @@ class ColumnMethodsMixin:
             numbers_of_fit = self._released.queries.bin_edges(position)
             if numbers_of_fit is None:
                 raise ValueError(
-                    "edges must be given, because MarginalQueries(bins={...}) did not specify "
+                    "edges must be given, because MarginalQueries(bins={...}) does not specify "
                     f"edges for column {schema_column.name}."
                 )
             numbers = numbers_of_fit
@@ -537,8 +540,8 @@ class ColumnMethodsMixin:
             warn(
                 f"The bins range from {first} to {last}, but the bounds of column "
                 f"{schema_column.name} range from {low} to {high}, so rows outside the bins are "
-                "not counted. To count all rows, extend the outer edges to the bounds (for "
-                "numbers, to -inf and inf).",
+                "not counted. To count all rows, extend the outer edges to the bounds, or to -inf "
+                "and inf for a column of numbers.",
                 UncoveredBoundsWarning,
             )
         above = numbers[:-1].copy()
@@ -560,15 +563,16 @@ class ColumnMethodsMixin:
         position = self._numeric_position(column)
         if not self._released.answers.is_measured(position):
             raise ValueError(
-                f"No released table contains column {self._schema.names[position]}, so it has no "
-                "intervals. Add a table of it to the workload before the fit."
+                f"No released table contains column {self._schema.names[position]}, so intervals "
+                "are not available for this column. Add a table that contains the column to the "
+                "workload before the fit."
             )
         distribution, schema_column = self._distribution(column)
         if isinstance(distribution, WeightedRows):
             raise ValueError(
-                "There are no intervals for columns with method='public', method='pmw' or "
-                "CustomQueries, or after calibrate. Use method='auto' with another class of "
-                "queries, without calibration."
+                "Intervals for columns are not available with method='public', method='pmw' or "
+                "CustomQueries, or after calling calibrate. Use method='auto' with another query "
+                "class and without calibration."
             )
         return distribution, schema_column
 
@@ -582,7 +586,8 @@ class ColumnMethodsMixin:
             warn(
                 f"No released table contains column {self._schema.names[position]}, so its "
                 "distribution is estimated from public rows and from tables of other columns. To "
-                "measure the distribution, add a table of the column to the workload.",
+                "measure the distribution directly, add a table that contains this column to the "
+                "workload.",
                 UnmeasuredWarning,
             )
         return self._released.distribution(position), self._schema.columns[position]
@@ -592,21 +597,21 @@ class ColumnMethodsMixin:
         check_is_fitted(self)
         if column is None and len(self._schema.columns) > 1:
             raise ValueError(
-                "cdf, quantile, histogram and mean apply to one numeric column. Pass its name as "
-                "column."
+                "cdf, quantile, histogram and mean apply to a single numeric column. Pass the name "
+                "of that column as column."
             )
         position = 0 if column is None else self._schema.position(column)
         if not self._schema.numeric[position]:
             name = self._schema.names[position]
             raise ValueError(
                 f"Column {name} is categorical, but cdf, quantile, histogram and mean require a "
-                "numeric column. If it contains numbers as text, convert them before the fit, for "
-                "instance by pandas.to_numeric."
+                "numeric column. If the column contains numbers as text, convert them before the "
+                "fit, for example with pandas.to_numeric."
             )
         weights = self._released.queries.weights
         if weights is not None and position == weights.position:
             raise ValueError(
-                "The weight column cannot be queried, because nothing is released about it."
+                "The weight column cannot be queried, because no information about it is released."
             )
         return position
 

@@ -81,10 +81,10 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
             value = _value_within(low, high, empty.column(position).dtype)
         else:
             raise ValueError(
-                f"X_public has no column {names[position]}, and neither the type of the column in "
-                "X nor bounds declare its values. For categories, declare them in the type of the "
-                f"column; for numbers, pass bounds={{{names[position]!r}: (low, high)}}; or add "
-                "the column to X_public."
+                f"X_public has no column {names[position]}, and the values of this column are "
+                "declared neither by its type in X nor by bounds. Add the column to X_public, "
+                f"declare its categories in its type, or pass bounds={{{names[position]!r}: (low, "
+                "high)} if it contains numbers."
             )
         value_of_column[names[position]] = value
     return add_constant_columns(X_public, value_of_column), tuple(missing)

@@ -250,7 +250,7 @@ class FittedReleaseMixin(
         positions = self._positions(columns)
         groups = [] if within is None else self._positions(within)
         if groups and set(positions) <= set(groups):
-            raise ValueError("columns must contain at least one column that is not in within.")
+            raise ValueError("columns must contain at least one column that is not also in within.")
         positions = [position for position in groups if position not in positions] + positions
         options = self._table_options(level, simultaneous, counts)
         is_number = len(positions) == 1 and not groups and self._schema.numeric[positions[0]]
@@ -324,7 +324,7 @@ class FittedReleaseMixin(
         n_rows: int | None = None
         if counts is True and self._released.queries.weights is not None:
             raise ValueError(
-                "counts must be the size of the population, because the rows are weighted. Pass "
+                "counts must be the size of the population, because the rows have weights. Pass "
                 "counts=N for a population of N rows."
             )
         if counts is True:

@@ -193,8 +193,8 @@ class ColumnByGroup:
         answers.check_released(columns)
         if with_intervals and not answers.has_column_intervals:
             raise ValueError(
-                "There are no intervals for columns by group after calibrate. Use the release as "
-                "it was before calibration."
+                "Intervals for columns by group are not available after calling calibrate. Use the "
+                "release as it was before calibration."
             )
         release, cuts = answers.release, answers.queries.bin_cuts(self.position)
         assert cuts is not None

@@ -76,8 +76,8 @@ def label_parts(X: ArrayLike, y: ArrayLike, fillers: ArrayLike) -> LabelParts:
            [6.]])
     """
     not_binary = ValueError(
-        "y must contain only the labels 0 and 1. Its values are withheld because they may be "
-        "private."
+        "y must contain only the labels 0 and 1, but some label has another value. The value is "
+        "withheld, because it may be private."
     )
     points: Floats = read_array(X, np.float64, ensure_all_finite=False)
     is_positive, is_binary = call_or_raise(_read_labels, y, error=not_binary)
@@ -153,7 +153,7 @@ def learner_from_label_parts(
     fillers : array-like of float, shape (2, n_features)
         The two points that were passed to `label_parts`.
     X_public : array-like of float, shape (m, n_features), optional
-        Features of public rows. For each labeling of these rows by the class, `Q` must contain a
+        Features of public rows. For each labelling of these rows by the class, `Q` must contain a
         query. The guarantee is then relative to the best query of the class.
     beta : float, optional
         Probability, in (0, 1), that the distance between the class and `Q` exceeds the value
@@ -277,9 +277,9 @@ def _label_share(labels: Any, queries: Any, fillers: Floats) -> tuple[float, flo
     at_fillers = None if labels is None else np.asarray(labels.holds(queries, fillers))
     if at_fillers is None or (at_fillers[:, 0] == at_fillers[:, 1]).all():
         raise ValueError(
-            "Some queries in Q hold at the first filler and others do not, so their errors depend "
-            "on the fraction of rows with label 1. Pass a release of the labels as labels, and "
-            "choose two fillers at which some query in Q has different answers."
+            "Some queries in Q are true for the first filler and others are not, so their errors "
+            "depend on the fraction of rows with label 1. Pass a release of the labels as labels, "
+            "and choose two fillers for which some query in Q has different answers."
         )
     position = int((at_fillers[:, 0] != at_fillers[:, 1]).argmax())
     share = float(np.asarray(labels.answer(queries[position : position + 1]))[0])

@@ -204,9 +204,9 @@ def epsilon_for(
     smallest_error = error_of_noise(_noise(MAX_PLANNED_EPSILON, n, delta))
     if smallest_error > error:
         raise ValueError(
-            f"error must be at least {smallest_error:.2g} for n = {n}, because this is the "
-            f"expected error at epsilon = {MAX_PLANNED_EPSILON}; got {error:g}. The sampling error "
-            f"of the rows is {error_of_noise(None):.2g} for any epsilon."
+            f"error must be at least {smallest_error:.2g} for n = {n}, which is the expected error "
+            f"at epsilon = {MAX_PLANNED_EPSILON}; got {error:g}. The sampling error alone, which "
+            f"does not depend on epsilon, is {error_of_noise(None):.2g}."
         )
 
     def is_sufficient(n_steps: int) -> bool:
@@ -272,12 +272,14 @@ def _private_sample(
     k = int(given)
     if mean_weight is None:
         if design_effect is not None:
-            raise ValueError("design_effect needs mean_weight, the mean weight over its maximum.")
+            raise ValueError(
+                "design_effect requires mean_weight, the mean weight divided by the maximum weight."
+            )
         return _PrivateSample(n, k, float(n), n / k, Fraction(1))
     if not 0 < mean_weight <= 1:
         raise ValueError(
-            "mean_weight must be the mean weight over its maximum, above 0 and at most 1; got "
-            f"{mean_weight!r}."
+            "mean_weight must be the mean weight divided by the maximum weight, above 0 and at "
+            f"most 1; got {mean_weight!r}."
         )
     max_effect = 1 / mean_weight  # attained if all weights are 0 or the maximum
     effect = max_effect if design_effect is None else design_effect
@@ -305,7 +307,7 @@ def _error_function(
     is_largest = kind == "largest"
     if sample.is_weighted and not isinstance(queries, MarginalQueries):
         raise ValueError(
-            "mean_weight requires MarginalQueries, since other releases have no weights."
+            "mean_weight requires MarginalQueries, because other releases do not support weights."
         )
     if isinstance(queries, OneColumnQueries):
         rows = _Samples(sample.n, n_public)
@@ -366,8 +368,8 @@ def _table_sizes(
     """Return the number of cells in each table of the workload, shape (n_tables,)."""
     if not sizes:
         raise ValueError(
-            "sizes must contain the number of categories of each column, or None for a numeric "
-            "column, if queries is MarginalQueries."
+            "If queries is MarginalQueries, sizes must contain the number of categories of each "
+            "column, or None for a numeric column."
         )
     if not isinstance(sizes, Mapping):
         sizes = {f"x{position}": size for position, size in enumerate(sizes)}

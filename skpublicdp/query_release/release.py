@@ -281,7 +281,7 @@ class PAPQueryRelease(FittedReleaseMixin):
     def _weighted(self, queries: QueryClass, rows: Dataset) -> QueryClass:
         """Return a copy of the query class that uses the column of survey weights."""
         if not (isinstance(queries, MarginalQueries) and self.method == "auto"):
-            raise ValueError("weights require MarginalQueries and method='auto'.")
+            raise ValueError("weights requires MarginalQueries and method='auto'.")
         assert self.weights is not None
         position = rows.schema.position(self.weights)
         column = rows.schema.columns[position]
@@ -289,8 +289,8 @@ class PAPQueryRelease(FittedReleaseMixin):
         is_declared = position in rows.bounded and not (column.categorical or column.is_datetime)
         if not (is_declared and 0 <= low < high < math.inf):
             raise ValueError(
-                f"The weights in column {column.name} must have bounds from 0 to a declared "
-                "maximum. Pass bounds={column: (0, maximum)}."
+                f"The weights in column {column.name} must have declared bounds that start at 0. "
+                "Pass bounds={column: (0, maximum)}."
             )
         if column.nullable:
             raise ValueError(f"The weights in column {column.name} must not be missing.")

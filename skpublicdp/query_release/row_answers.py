@@ -47,7 +47,7 @@ class ReleasedAnswers(ABC):
     def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
         """Return confidence intervals for the answers to encoded queries, shape (n_queries, 2)."""
         raise ValueError(
-            'There are no intervals for this method. Use method="auto" for intervals, or '
+            'Intervals are not available for this method. Use method="auto" for intervals, or '
             'method="pmw" for an error bound in guarantee_.'
         )
 

@@ -46,9 +46,9 @@ ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
 }
 
 SYNTAX = (
-    "A condition may compare columns, numbers and strings with ==, !=, <, <=, >, >=, in and not "
-    "in, and may use +, -, *, / and and, or, not, for example \"age >= 15 where job == 'farm'\". "
-    "For any other condition, pass a function of rows"
+    "A condition can compare columns, numbers and strings with ==, !=, <, <=, >, >=, `in` and `not "
+    'in`, and can contain +, -, *, /, `and`, `or` and `not`, for example "age >= 15 where job == '
+    "'farm'\". For any other condition, pass a function of rows"
 )
 
 
@@ -150,7 +150,7 @@ class _ConditionCompiler:
             if column.categorical and set(map(type, column.values.tolist())) - {bool}:
                 raise ValueError(
                     f"Column {column.name} contains categories, so it cannot be used as a truth "
-                    f"value in {self.text!r}. Compare it with a category."
+                    f"value in {self.text!r}. Compare the column with a category."
                 )
         function = self.compile(node)
         # `OTHER` and `MISSING` in a boolean column count as false
@@ -282,7 +282,7 @@ def draw_accepted_rows(
     while n_accepted < n:
         if n_drawn >= MIN_DRAWS and n_accepted < MIN_ACCEPTANCE_RATE * n_drawn:
             raise ValueError(
-                f"Of {n_drawn} synthetic rows, only {n_accepted} satisfy the constraints, because "
+                f"Only {n_accepted} of {n_drawn} synthetic rows satisfy the constraints, because "
                 "the constraints contradict the release. Relax the constraints."
             )
         rate = max(n_accepted / n_drawn, MIN_ACCEPTANCE_RATE)

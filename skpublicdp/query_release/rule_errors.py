@@ -84,7 +84,7 @@ class ErrorQueries(CustomQueries):
         if cover.size > MAX_RULES:
             raise CoverSizeError(
                 f"{hypotheses!r} has {cover.size:.1e} rules on these public rows, but at most "
-                f"{MAX_RULES} are allowed. Raise alpha or pass fewer public rows."
+                f"{MAX_RULES} are allowed. Pass a larger alpha or fewer public rows."
             )
         no_rows = X[:0]  # only the list of members is needed, not their errors
         family = cover.family(tabulate(cover, no_rows, []))

@@ -82,9 +82,10 @@ class SyntheticRowsMixin:
         if columns:
             names = ", ".join(columns[:MAX_LISTED_COLUMNS])
             warn(
-                f"Synthetic numbers in {names} do not extend beyond the range of the public rows, "
+                f"Synthetic numbers in {names} are limited to the range of the public rows, "
                 "although the bounds are wider. To release the tails of a column, use "
-                "ThresholdQueries. To silence this warning, set the bounds to the public range.",
+                "ThresholdQueries. To silence this warning, set the bounds to the range of the "
+                "public rows.",
                 SyntheticTailsWarning,
             )
         return self._schema.decode(accepted.rows)

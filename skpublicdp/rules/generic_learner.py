@@ -394,8 +394,7 @@ class GenericLearnerClassifier(CoverClassifier):
             points = np.asarray(sanitizer.sample(n_points), dtype=np.float64)
             if points.shape[1:] != X.shape[1:] or not len(points) or not np.isfinite(points).all():
                 raise ValueError(
-                    "sanitizer.sample must return rows of finite numbers with the same columns as "
-                    "X."
+                    "sanitizer.sample must return rows of finite numbers in the same columns as X."
                 )
             return SyntheticPoints(points, use.secure_randomness, depends_on_rows=True)
         if len(rows.X_public):  # the cover is built from them alone, so no point is added
@@ -482,8 +481,8 @@ def unfitted_sanitizer(sanitizer: Any) -> tuple[Any, Fraction]:
     parameters = copy.get_params(deep=False)
     if "epsilon" not in parameters:
         raise ValueError(
-            "sanitizer must have a parameter epsilon, so that its privacy budget can be set; "
-            f"{type(copy).__name__} has no such parameter."
+            "sanitizer must have a parameter 'epsilon', which is set to its share of the privacy "
+            f"budget; {type(copy).__name__} has no such parameter."
         )
     if parameters.get("budget") is not None:
         raise ValueError("sanitizer must have budget=None. Pass the budget to the learner instead.")
@@ -504,7 +503,7 @@ def record_sanitizer(sanitizer: Any, ledger: Ledger) -> SanitizerUse:
         return SanitizerUse(depends_on_rows=True, secure_randomness=is_unseeded)
     if receipt.epsilon > float(parameters["epsilon"]) or receipt.delta > float(ledger.delta):
         raise ValueError(
-            "sanitizer must not spend more than its parameters epsilon and delta allow."
+            "sanitizer must not spend more than the values of its parameters epsilon and delta."
         )
     for mechanism in receipt.mechanisms:
         event = mechanism.event or Approximate(

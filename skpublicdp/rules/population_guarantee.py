@@ -24,16 +24,19 @@ from skpublicdp.rules.cover_search import DrawnRule
 
 NO_PUBLIC_ROWS = "there are no public rows, so the cover is a fixed grid"
 WRITTEN_FROM_DESCRIPTION = (
-    "the public rows were written from a description and are not a sample of the population"
+    "the public rows were created from a description and are not a sample of the population"
 )
-SYNTHETIC_VALUES = "values of public rows were filled in from bounds or types and are not a sample"
+SYNTHETIC_VALUES = (
+    "some values of the public rows were filled in from bounds or types and are not a sample of "
+    "the population"
+)
 DEPENDENT_ROWS = "a person may have several rows, which are not independent"
-ADAPTIVE_COVER = "each draw after the first uses a cover that depends on earlier draws"
+ADAPTIVE_COVER = "every draw after the first uses a cover that depends on earlier draws"
 UNKNOWN_COVER_RADIUS = "the radius of the cover is not known"
 FITTED_STEPS = (
-    "steps before the learner were fitted to the public rows, which makes these rows dependent"
+    "earlier steps of the pipeline were fitted to the public rows, which makes these rows dependent"
 )
-PRIOR_SELECTION = "the same rows were used before to choose among the candidates"
+PRIOR_SELECTION = "the same rows were already used to choose among the candidates"
 ADDED_ROWS = "rows for labels that might not occur were added to the rows of the base learner"
 NO_THEOREM = "no theorem bounds the error of this learner in the population"
 """Reasons for a missing bound; each completes the sentence "No error bound is proved: ..."."""
@@ -240,7 +243,7 @@ def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
     """
     name = type(base).__name__
     if not hasattr(base, "guarantee_reason_"):
-        return no_guarantee(f"{name} states no bound on its error in the population")
+        return no_guarantee(f"{name} does not state a bound on its error in the population")
     base_beta = getattr(base, "beta", None)
     is_too_weak = beta is not None and (not base_beta or base_beta > beta)
     if base.guarantee_ is not None and is_too_weak:

@@ -358,9 +358,9 @@ class PPMHalfspaceClassifier(CoverClassifier):
         sensitivity = ledger.for_person(Sensitivity(1, 1))
         if evaluation.epsilon and not noise_is_representable(evaluation, sensitivity):
             raise ValueError(
-                f"evaluation_share={float(self.evaluation_share):g} of epsilon="
-                f"{float(self.epsilon):g} is too small: the noise of the count is too large to be "
-                "drawn. Raise one of the two, or set evaluation_share=0."
+                f"evaluation_share={float(self.evaluation_share):g} of "
+                f"epsilon={float(self.epsilon):g} is too small: the noise of the count is too "
+                "large to be drawn. Pass a larger evaluation_share, or set evaluation_share=0."
             )
         return ledger
 
@@ -379,7 +379,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
         """
         private_weight, public_weight = integer_class_weights(self.class_weight, rows)
         if not rows.n_public:
-            warn_no_public("all rows get the private label")
+            warn_no_public("all rows are assigned the private label")
         n_labelled = len(rows.y_public)
 
         def weighted_table(cover: Cover) -> Integers:
@@ -557,17 +557,15 @@ class PPMHalfspaceClassifier(CoverClassifier):
         if not search.cover.is_complete:
             if not max_support_points(search.n_dimensions):
                 return (
-                    "the halfspaces of Theorem 4.6 are too many in "
-                    f"{search.n_dimensions} dimensions; evaluation_share gives a bound by counted "
-                    "errors"
+                    f"in {search.n_dimensions} dimensions, Theorem 4.6 requires too many "
+                    "halfspaces; evaluation_share gives a bound from a noisy error count"
                 )
             return (
-                "the halfspaces are not the family of Theorem 4.6, which needs "
-                'pool="paper" and max_intersections=None; evaluation_share gives a bound by '
-                "counted errors"
+                'the halfspaces are not those of Theorem 4.6, which requires pool="paper" and '
+                "max_intersections=None; evaluation_share gives a bound from a noisy error count"
             )
         if search.is_weighted:
-            return "class_weight makes the learner minimise a weighted error"
+            return "with class_weight, the learner minimises a weighted error"
         if len(rows.y_public) < rows.n_public:
             return UNLABELLED_PUBLIC_ROWS
         # also for one private row per person: all public rows of a person are used
@@ -584,10 +582,10 @@ class PPMHalfspaceClassifier(CoverClassifier):
         is_subset = self._is_theorem() and search.n_supports < rows.n_public
         if is_subset and search.n_dimensions > MAX_CONE_FEATURES:
             warn(
-                f'pool="paper" builds halfspaces from only {search.n_supports} of {rows.n_public} '
-                f"public rows in {search.n_dimensions} dimensions, which may add an error of "
-                f'{rows.n_public / n:.2g}. pool="auto" uses all public rows: it has no guarantee_, '
-                "but its error is much smaller in practice.",
+                f'pool="paper" constructs halfspaces from only {search.n_supports} of '
+                f"{rows.n_public} public rows in {search.n_dimensions} dimensions, which may add "
+                f'an error of {rows.n_public / n:.2g}. pool="auto" uses all public rows; it has no '
+                "guarantee_, but its error is much smaller in practice.",
                 TooFewRowsWarning,
             )
         else:
@@ -610,9 +608,9 @@ class PPMHalfspaceClassifier(CoverClassifier):
         min_rows = n_ppm(0.5, self.beta, epsilon, self.n_features_in_, supports=None)
         if 4 * n < min_rows:
             warn(
-                f"Theorem 4.6 has no error bound for {n} rows of {self.n_features_in_} features at "
-                f"ε = {float(self.epsilon):g}: an excess error of at most 1/2 requires {min_rows} "
-                "rows.",
+                f"Theorem 4.6 gives no error bound for {n} rows with {self.n_features_in_} "
+                f"features at ε = {float(self.epsilon):g}: even an excess error of 1/2 requires "
+                f"{min_rows} rows.",
                 TooFewRowsWarning,
             )
 
@@ -622,8 +620,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         setting = 'pool="paper"' if is_paper else f"alpha={self.alpha:g}"
         alternative = "" if is_paper else ", or leave alpha at None and set max_halfspaces"
         warn(
-            f"{setting} has no error bound from Theorem 4.6 here, so guarantee_ is None: {reason}. "
-            'Use pool="paper" without other settings and with public rows of at most '
+            f"Theorem 4.6 gives no error bound for {setting} here, so guarantee_ is None: "
+            f'{reason}. Use pool="paper" without other settings and with public rows of at most '
             f"{MAX_THEOREM_DIMENSIONS} dimensions{alternative}.",
             UnprovedWarning,
         )

@@ -43,11 +43,11 @@ BLR_DRAW_NAME = "a data set by its answers: exponential mechanism, one exact dra
 BLR_PROOF = "Blum, Ligett and Roth (2013), Theorem 3.1; docs/proofs/generic_learner.md"
 
 MAX_LABELINGS = 1 << 7
-"""Maximum number of labelings of the domain by the class. Each query corresponds to a pair of
-labelings."""
+"""Maximum number of labellings of the domain by the class. Each query corresponds to a pair of
+labellings."""
 
 EXACT_COVER_RADIUS = 1e-9
-"""Requested radius of a cover that must contain all labelings of the domain."""
+"""Requested radius of a cover that must contain all labellings of the domain."""
 
 
 class BLRSanitizer(HTMLReprMixin, BaseEstimator):
@@ -173,7 +173,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         ValueError
             If any parameter or input is invalid. Error messages do not contain private values.
         CoverSizeError
-            If there are too many data sets, or the class has too many labelings of the domain.
+            If there are too many data sets, or the class has too many labellings of the domain.
         PrivacyBudgetError
             If `budget` cannot cover the fit.
         """
@@ -301,13 +301,13 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         cover = self._class().build_cover(public, alpha=EXACT_COVER_RADIUS, beta=EXACT_COVER_RADIUS)
         if cover.radius != 0:
             raise ValueError(
-                "hypotheses must have a cover that contains every labeling of the domain; "
-                f"{self._class()!r} has no such cover."
+                "hypotheses must have a cover that contains every labelling of the domain by the "
+                f"class; {self._class()!r} has no such cover."
             )
         if cover.size > MAX_LABELINGS**2:
             raise CoverSizeError(
                 f"{self._class()!r} has {cover.size:.1e} rules on this domain, but at most "
-                f"{MAX_LABELINGS**2} are allowed. Use a smaller domain or class, or use "
+                f"{MAX_LABELINGS**2} are allowed. Use a smaller domain or hypothesis class, or use "
                 "QuantileSanitizer()."
             )
         # list all rules of the cover; no rows are scored, since errors are not needed
@@ -319,7 +319,7 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         if len(labelings) > MAX_LABELINGS:
             raise CoverSizeError(
                 f"{self._class()!r} labels the domain in {len(labelings)} ways, but at most "
-                f"{MAX_LABELINGS} are allowed. Use a smaller domain or class, or use "
+                f"{MAX_LABELINGS} are allowed. Use a smaller domain or hypothesis class, or use "
                 "QuantileSanitizer()."
             )
         first, second = np.triu_indices(len(labelings), k=1)
@@ -329,8 +329,8 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
 def domain_size_message(n_domain: int, n_points: int) -> str:
     """Return the error message for a domain with too many possible data sets."""
     return (
-        f"A domain of {n_domain} points has too many data sets: at most {MAX_MULTISETS} are "
-        f"allowed, and {n_points} synthetic rows are too many for this limit or too few to "
+        f"A domain of {n_domain} points has too many possible data sets: at most {MAX_MULTISETS} "
+        f"are allowed, and {n_points} synthetic rows either exceed this limit or are too few to "
         "represent the domain. Use a smaller domain, or use QuantileSanitizer()."
     )
 

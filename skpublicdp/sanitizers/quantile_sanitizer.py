@@ -176,8 +176,8 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         else:
             self.columns_ = []
             warn(
-                f"{n} rows of {n_features} features are too few to estimate quantiles at epsilon = "
-                f"{float(self.epsilon):g}, so a data-independent reference is used instead.",
+                f"{n} rows with {n_features} features are too few to estimate quantiles at epsilon "
+                f"= {float(self.epsilon):g}, so a data-independent reference is used instead.",
                 NoPublicDataWarning,
             )
         self._n_rows, self._epsilon = n, float(epsilon)

@@ -354,7 +354,7 @@ class TestPrivacy:
         assert model.estimator_.epsilon == model.privacy_.epsilon == 0.5
         assert model.estimator_.delta == model.privacy_.delta == params.get("delta", 0)
         with pytest.raises(
-            ValueError, match=r"base_epsilon=0\.6 on 10 of 40 rows costs 0\.6, which exceeds"
+            ValueError, match=r"base_epsilon=0\.6 on 10 of 40 rows costs ε = 0\.6, which exceeds"
         ):
             model.set_params(base_epsilon=0.6, n_subsample=10).fit(X_FEW, Y_FEW)
 
@@ -388,7 +388,7 @@ class TestPrivacy:
             lambda epsilon, rate, roles: base_epsilon(epsilon, rate * mutant, roles=roles),
         )
         monkeypatch.setattr("skpublicdp.active.subsampling_plan.basic_price", lambda event: (0, 0))
-        with pytest.raises(PrivacyBudgetError, match="A plan must cost no more"):
+        with pytest.raises(PrivacyBudgetError, match="A plan must not cost more"):
             learner_of(3, 1, "random", epsilon=0.5).fit(*pool_of(6))
 
 
@@ -504,7 +504,7 @@ class TestRoles:
         assert learner.privacy_.epsilon == subsampled_epsilon(1, Fraction(1, 20))
         learner.set_params(epsilon=0.05)
         with pytest.raises(
-            ValueError, match=r"base_epsilon=1 on 50 of 1000 rows costs 0\.08242, which exceeds"
+            ValueError, match=r"base_epsilon=1 on 50 of 1000 rows costs ε = 0\.08242, which exceeds"
         ):
             learner.fit(X, y)
 
@@ -578,7 +578,7 @@ class TestFit:
     def test_every_row_asked_for_needs_a_label(self):
         learner, asked = self.asked()
         y = np.full(40, -1)
-        message = "y must contain a label for every row that query selected, or for all rows if"
+        message = "y must contain a label for every row selected by query, or for every row if"
         with pytest.raises(ValueError, match=message):
             learner.fit(X_FEW, y)
         y[asked] = Y_FEW[asked]
@@ -597,7 +597,8 @@ class TestFit:
     def test_the_pool_and_the_parameters_are_those_of_query(self):
         learner, _ = self.asked()
         with pytest.raises(
-            ValueError, match="fit must be called with the same 40 rows, groups and"
+            ValueError,
+            match="the same rows, groups and parameters as query, which was called with 40",
         ):
             learner.fit(X_FEW[:-1], Y_FEW[:-1])
         learner.set_params(n_labels=5)
@@ -611,8 +612,8 @@ class TestFit:
             ({"n_labels": 0}, "'n_labels' parameter of SubsamplingActiveLearner must be"),
             ({"roles": "all"}, "'roles' parameter of SubsamplingActiveLearner must be"),
             ({"base_epsilon": "all"}, "'base_epsilon' parameter of SubsamplingActiveLearner"),
-            ({"n_subsample": 5}, "n_subsample must be at least 10, the number of labels"),
-            ({"delta": 0.3}, r"delta must be below the sampling rate of the pool, 0\.25"),
+            ({"n_subsample": 5}, "n_subsample must be at least the number of labels, 10"),
+            ({"delta": 0.3}, r"delta must be below the pool's sampling rate of 0\.25"),
         ],
     )
     def test_parameters_are_checked_by_query_and_by_fit(self, params, message):
@@ -751,7 +752,7 @@ class TestKept:
         assert search.best_estimator_.privacy_.n_private == 40
 
 
-USED = "A query is valid for one fit only, and this query or a copy of it has already been fitted"
+USED = "A query is valid for one fit only, and this query or a copy of it has already been used"
 COPIES = [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
 
 
@@ -849,7 +850,7 @@ class TestOneFit:
     def test_what_fails_before_the_base_learner_runs_has_used_nothing(self, budget):
         base = Recorder(classes=[0])
         learner, y = queried(estimator=base, budget=budget)
-        with pytest.raises(ValueError, match="must know every label"):
+        with pytest.raises(ValueError, match="must list all labels"):
             learner.fit(X_FEW, y)
         learner.set_params(estimator=Recorder())
         for bad in (np.full(40, -1), y[1:]):
@@ -1008,7 +1009,7 @@ class TestBaseLearners:
             protects_all_rows = True
 
         learner = SubsamplingActiveLearner(Claims(), n_labels=10)
-        with pytest.raises(ValueError, match="receipt of Claims counts some of these"):
+        with pytest.raises(ValueError, match="receipt of Claims omits some of these"):
             learner.fit(X_FEW, Y_FEW)
         assert not hasattr(learner, "estimator_")
 

@@ -368,7 +368,7 @@ class TestDefects:
     def test_a_seed_that_is_denied(self):
         kind = with_defect(after=deny_the_seed)
         result = verified(lambda: kind(random_state=0))
-        assert "the receipt calls seeded randomness secure" in result.findings
+        assert "the receipt describes seeded randomness as secure" in result.findings
 
     def test_charged_too_late(self, monkeypatch):
         def late(self, family, event, sensitivity, *, name, proof):
@@ -389,7 +389,7 @@ class TestDefects:
 
     def test_a_receipt_for_rows(self):
         kind = with_defect(Around, receipt=lambda self, ledger: Ledger(1).receipt())
-        finding_text = "the receipt protects single rows, but max_rows_per_group is set"
+        finding_text = "the receipt covers single rows only, although max_rows_per_group is set"
         assert finding_text in verified(kind, 2, rows_per_person=2).findings
 
     def test_half_a_person(self, monkeypatch):

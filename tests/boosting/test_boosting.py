@@ -27,7 +27,7 @@ from skpublicdp.exceptions import (
 
 no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 alike = pytest.mark.filterwarnings(
-    "ignore:(Only 1 public row|Public rows show):skpublicdp.exceptions.NoPublicDataWarning"
+    "ignore:(Only 1 public row|The public rows contain):skpublicdp.exceptions.NoPublicDataWarning"
 )
 may_drift = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
 

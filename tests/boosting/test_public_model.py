@@ -501,10 +501,10 @@ def test_infinite_numbers_of_labelled_public_rows():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Scaled().fit(X, Y), "independently of the other rows"),
-        (Batch().fit(X, Y), "independently of the other rows"),
+        (Scaled().fit(X, Y), "independently of the others"),
+        (Batch().fit(X, Y), "independently of the others"),
         (LogisticRegression(), "not fitted"),
-        (LogisticRegression().fit(X, Y + 5), "classes_ contain at least two labels"),
+        (LogisticRegression().fit(X, Y + 5), "classes_ are at least two of the labels"),
         (LinearRegression().fit(X, Y), "a classifier with predict_proba"),
         (StandardScaler().fit(X), "a classifier with predict_proba"),
         (np.arange(3), "public_model"),

@@ -255,7 +255,7 @@ def test_no_public_rows():
     assert reg.drift_ is None
     weak = fitted(public=None, bounds=(-3, 3), epsilon=0.5)
     assert weak.score(NEW, NEW_Y) > 0.1
-    with pytest.raises(ValueError, match=r"Outcomes need bounds .* Pass outcome_bounds="):
+    with pytest.raises(ValueError, match=r"Outcomes require bounds .* Pass outcome_bounds="):
         fitted(public=None, outcome_bounds=None)
 
 
@@ -265,7 +265,10 @@ def test_no_public_rows():
     [
         ({"outcome_bounds": None}, "Pass outcome_bounds="),
         ({"outcome_bounds": None, "y_public": np.full(300, np.nan)}, "Pass outcome_bounds="),
-        ({"outcome_bounds": None, "y_public": np.full(300, 7.0)}, "give no bounds"),
+        (
+            {"outcome_bounds": None, "y_public": np.full(300, 7.0)},
+            "cannot be derived from the public outcomes",
+        ),
         ({"outcome_bounds": (3, 1)}, "low < high"),
         ({"outcome_bounds": (0, np.inf)}, "low < high"),
         ({"outcome_bounds": 3.0}, "outcome_bounds"),
@@ -281,7 +284,10 @@ def test_no_public_rows():
         ({"y_public": np.full(300, np.inf)}, "outcomes must be finite"),
         ({"y_public": Y[:3]}, "one label per row of X_public"),
         ({"method": "votes"}, "The 'method' parameter of SemiPrivateBoostingRegressor"),
-        ({"epsilon": 1e-9}, "epsilon = 1e-09 is so small .* Use a larger epsilon.$"),
+        (
+            {"epsilon": 1e-9},
+            "epsilon = 1e-09 is so small .* Check that epsilon has the intended value.$",
+        ),
         ({"epsilon": 1e-9, "delta": 0, "public": None}, "is so small"),
     ],
 )

@@ -88,7 +88,7 @@ def wrong_names(rows):
 
 INVALID_NEW_ROWS = {
     "one row": (lambda: [1.0, 2.0], r"Expected 2D array.*Reshape"),
-    "a Series": (lambda: X["age"], r"one column.*to_frame"),
+    "a Series": (lambda: X["age"], r"single column.*to_frame"),
     "a text": (lambda: "people.csv", r"X must be a table.*open_rows"),
     "None": (lambda: None, r"X must be a table"),
     "a column less": (lambda: X[["age"]], r"hours is missing"),
@@ -98,7 +98,7 @@ INVALID_NEW_ROWS = {
         lambda: pl.DataFrame(wrong_names(X)),
         r"hours is missing and time is unknown",
     ),
-    "two of a name": (lambda: X.set_axis(["age", "age"], axis=1), r"'age' twice"),
+    "two of a name": (lambda: X.set_axis(["age", "age"], axis=1), r"'age' occurs twice"),
     "no rows": (lambda: X[:0], r"0 sample"),
     "lists": (lambda: X.assign(hours=pd.Series([[1]] * N, dtype=LISTS)), r"hours .*lists"),
     "a mask": (lambda: np.ma.masked_less(X.to_numpy(), 0), r"mask.*filled"),

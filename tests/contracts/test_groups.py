@@ -241,10 +241,14 @@ class TestRows:
         [
             (2, None, "max_rows_per_group=2 is set, but groups was not passed. Pass"),
             (None, GROUPS, "groups was passed, but max_rows_per_group is not set. Set it"),
-            (2, GROUPS[:-1], r"groups must name one person per row of X, shape \(600,\); got"),
-            (2, GROUPS[:, None], r"groups must name one person per row of X, shape \(600,\); got"),
-            (2, [*GROUPS[1:], None], "groups must name a person for every private row"),
-            (2, [*GROUPS[1:], np.nan], "groups must name a person for every private row"),
+            (2, GROUPS[:-1], r"groups must identify one person per row of X, shape \(600,\); got"),
+            (
+                2,
+                GROUPS[:, None],
+                r"groups must identify one person per row of X, shape \(600,\); got",
+            ),
+            (2, [*GROUPS[1:], None], "groups must identify a person for every private row"),
+            (2, [*GROUPS[1:], np.nan], "groups must identify a person for every private row"),
         ],
     )
     def test_one_clear_sentence(self, estimator, k, groups, message):

@@ -101,9 +101,9 @@ def test_dates_and_whole_numbers_stay_such():
 @pytest.mark.parametrize(
     ("description", "sentence"),
     [
-        ({}, "at least one column by its name; got an empty one"),
+        ({}, "with at least one column; got an empty one"),
         ([("age", 17, 90)], "must be a dict .* got list"),
-        ({"age": (90, 17)}, "Column age must be described by finite low < high"),
+        ({"age": (90, 17)}, "Column age must be described by finite numbers low < high"),
         ({"age": (17, 90, 91)}, "the typical value between them"),
         ({"age": ("old", "young")}, "Column age must be described by numbers or dates"),
         ({"age": 17}, r"\(low, high\).*got 17"),

@@ -67,7 +67,9 @@ def test_a_column_that_does_not_vary_is_learned_from_its_bounds(make, value):
         pytest.skip("numbers may not be missing there")
     public = PUBLIC.assign(age=value)[NUMBERS]
     (said,) = warned(lambda: make().fit(X[NUMBERS], Y, X_public=public))
-    assert said.startswith("Public rows show fewer than two values of age, so different private")
+    assert said.startswith(
+        "The public rows contain fewer than two different values of age, so different private"
+    )
     assert "bounds={'age': (low, high)}" in said
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoPublicDataWarning)
@@ -87,7 +89,7 @@ def test_declared_categories_and_booleans_are_known():
     assert clf.score(rows, y) > 0.95
     text = rows.astype({"job": str})
     (said,) = warned(lambda: boosting().fit(text, y, X_public=public))
-    assert "fewer than two values of job, so" in said
+    assert "fewer than two different values of job, so" in said
     assert "declare categories" in said
 
 
@@ -214,7 +216,7 @@ def test_tables_of_a_release():
     for share in (0.25, 0.75):
         assert abs(sample.quantile(share) - X["age"].quantile(share)) < 5
     (said,) = warned(lambda: PAPQueryRelease(random_state=0).fit(X[NUMBERS], X_public=public))
-    assert "fewer than two values of age" in said
+    assert "fewer than two different values of age" in said
 
 
 def test_a_finite_class_needs_no_public_rows_that_vary():
@@ -271,7 +273,7 @@ def test_bounds_are_given_by_name_or_by_position(make, named):
         found.add(str(fitted.predict(rows) if hasattr(fitted, "predict") else fitted.sample(9)))
     assert len(found) == 1
     for wrong in ("zip", 2, -1, 0.5, None):
-        with pytest.raises(ValueError, match="bounds names a column that X does not have"):
+        with pytest.raises(ValueError, match="bounds refers to a column that X does not have"):
             make(bounds={wrong: LIMITS}).fit(rows, Y)
 
 

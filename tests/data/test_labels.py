@@ -64,10 +64,10 @@ FAULTS = {
     "too large": (spoilt(CODES, SECRET * 2**60), "below 2**53"),
     "too short": (CODES[:9], "one label per row of X; got 9 for 60 rows"),
     "two columns": (np.c_[CODES, CODES], r"array of shape (60, 2) instead"),
-    "complex numbers": (CODES * 1j, "got complex numbers: convert them"),
-    "dates": (pd.Series(pd.date_range("2020", periods=N)), "got dates: convert them"),
-    "durations": (CODES.astype("m8[s]"), "got durations: convert them"),
-    "bytes": (TEXT.astype("S"), "got bytes: convert them"),
+    "complex numbers": (CODES * 1j, "got complex numbers, which must be converted"),
+    "dates": (pd.Series(pd.date_range("2020", periods=N)), "got dates, which must be converted"),
+    "durations": (CODES.astype("m8[s]"), "got durations, which must be converted"),
+    "bytes": (TEXT.astype("S"), "got bytes, which must be converted"),
     "None": (None, "requires y to be passed"),
 }
 
@@ -78,7 +78,7 @@ def test_each_fault_has_its_sentence(learner, fault):
     y, says = FAULTS[fault]
     said = refusal(learner, y)
     assert says in said
-    assert "classes does not list" not in said  # none were given
+    assert "not listed in classes" not in said  # none were given
 
 
 SEARCH = SemiPrivateSearchCV(SemiPrivateClassifier(), {"alpha": [0.1, 0.2]}, random_state=0)

@@ -147,7 +147,7 @@ def test_no_public_rows():
         ({"X_public": PUBLIC[:, :2]}, "X_public is not usable: X has 2 features"),
         ({"X_public": PUBLIC[0]}, "X_public must be a table"),
         ({"is_public": MASK[:-1]}, "one boolean per row"),
-        ({"is_public": 2 * MASK.astype(int)}, "of unknown status is private"),
+        ({"is_public": 2 * MASK.astype(int)}, "status is unknown, treat the row as private"),
     ],
 )
 def test_bad_input(arguments, message):

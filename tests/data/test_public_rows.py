@@ -60,7 +60,7 @@ each_learner = pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 
 
 def labels_for(learner, y):
-    """Labels of which a released labeler leaves some for the base learner."""
+    """Labels of which a released labeller leaves some for the base learner."""
     if not getattr(learner, "release_labeler", False):
         return y
     return np.where(np.arange(len(y)) % 2 == 0, y, "-1")
@@ -127,7 +127,7 @@ def piped(step, learner, rows, public):
 
 
 class TestPipelinesThatLeaveOutThePublicRows:
-    HELP = r"In a pipeline the earlier steps must .* transform_input=\['X_public'\] to Pipeline"
+    HELP = r"In a pipeline, the earlier steps must .* transform_input=\['X_public'\] to Pipeline"
 
     @each_step
     @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ class TestPipelinesThatLeaveOutThePublicRows:
         """Private ranges may not be looked at, but bounds may."""
         learner = clone(learner).set_params(bounds=[(-9, 9), (-9, 9)])
         with pytest.raises(
-            ValueError, match="column x0 lies within the bounds of this column.*" + self.HELP
+            ValueError, match="column x0 lie outside the bounds of this column.*" + self.HELP
         ):
             piped(StandardScaler(), learner, X, PUBLIC)
 
@@ -190,7 +190,7 @@ class TestColumnsThatXPublicLacks:
 
     def test_bounds(self):
         learner = SemiPrivateClassifier(bounds=(-9, 9))
-        with pytest.raises(ValueError, match=r"in the same unit\.$"):
+        with pytest.raises(ValueError, match=r"the same unit for the rows and the bounds\.$"):
             learner.fit(X, Y, X_public=PUBLIC)
 
 
@@ -219,7 +219,7 @@ class TestTextOfTypeObject:
         sentence = self.said(learner, declared[:N], X_public=declared[N:]).replace(
             "categories", "text"
         )
-        assert sentence.startswith(f"Column job must contain numbers for {name}; got text: use")
+        assert sentence.startswith(f"Column job must contain numbers for {name}; got text. Use")
         assert "handle_unknown='ignore'), ['job']), remainder='passthrough'" in sentence
         assert self.said(learner, rows[:N], X_public=rows[N:]) == sentence
         arrays = rows.to_numpy()
@@ -246,7 +246,7 @@ class TestTextOfTypeObject:
     def test_text_among_public_numbers(self, learner):
         rows = self.rows([*range(N + M - 1), "unknown"])
         said = self.said(learner, rows[:N], X_public=rows[N:])
-        assert "got text among the numbers of public rows: convert" in said
+        assert "public values include text. Convert" in said
 
     @pytest.mark.parametrize("learner", NUMERIC, ids=repr)
     @pytest.mark.parametrize("public", [True, False])
@@ -288,7 +288,7 @@ class TestDescribedRows:
         scaler = PublicFit().fit(turned, X_public=uneven)
         np.testing.assert_allclose(scaler.transformer_.mean_, [7, 0.5], atol=0.1)
         np.testing.assert_allclose(scaler.transform(uneven).mean(axis=0), 0, atol=1e-9)
-        with pytest.raises(ValueError, match="must describe each column of X; 'pulse'"):
+        with pytest.raises(ValueError, match="must describe every column of X, but 'pulse'"):
             PublicFit().fit(turned.rename(columns={"age": "pulse"}), X_public=uneven)
 
 

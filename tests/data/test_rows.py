@@ -397,7 +397,7 @@ def test_only_the_wanted_columns_reach_the_chunk_in_the_wanted_order(labelled):
 def test_rows_are_taken_by_position(make, labelled):
     positions = np.array([999, 3, 131, 3, 0, 600, 129])
     if make in UNORDERED:
-        with pytest.raises(ValueError, match="Positions need rows in a fixed order"):
+        with pytest.raises(ValueError, match="Positions require rows in a fixed order"):
             labelled.take(positions)
         return
     taken = labelled.take_chunk(positions)
@@ -718,7 +718,7 @@ def test_two_queries_are_not_put_side_by_side():
 
 @pytest.mark.parametrize("y", [DATA[1:, 3], parts()[-1].select(["label"])])
 def test_rows_and_labels_are_equally_many(y):
-    with pytest.raises(ValueError, match=f"equally many rows; got {N} and"):
+    with pytest.raises(ValueError, match=f"the same number of rows; got {N} and"):
         as_rows(parts(), y)
 
 

@@ -45,7 +45,9 @@ def test_a_worker_killed_in_the_middle_counts_no_row_twice(tmp_path):
 def test_workers_that_are_killed_again_and_again_are_one_sentence(tmp_path):
     rows = as_rows(people())
     text = refusal(lambda: rows.fold(Killer(tmp_path, 9)))
-    assert text.startswith("The rows of the Spark DataFrame could not be read; run an action on it")
+    assert text.startswith(
+        "The rows of the Spark DataFrame could not be read; try to run an action on it"
+    )
     assert rows.fold(sums).tolist() == EXPECTED
 
 

@@ -276,7 +276,7 @@ def test_predictions_are_those_of_the_frame(rows, name, method):
         found = said(rows[wanted[::-1]])  # and columns go by their names
         np.testing.assert_array_equal(found, said(in_memory()[wanted]))
     else:
-        with pytest.raises(ValueError, match="Predictions need rows in a fixed order"):
+        with pytest.raises(ValueError, match="Predictions require rows in a fixed order"):
             said(rows[wanted])
 
 
@@ -335,7 +335,7 @@ def test_persons_may_be_a_column(tmp_path):
 def test_groups_need_an_order():
     rows = open_rows(pl.from_arrow(TABLE).lazy().sort("age"))
     model = SemiPrivateClassifier(max_rows_per_group=1)
-    with pytest.raises(ValueError, match="Groups need rows in a fixed order"):
+    with pytest.raises(ValueError, match="Groups require rows in a fixed order"):
         model.fit(
             rows[NUMBERS], rows["income"], X_public=PUBLIC[NUMBERS], groups=np.arange(N) % 1000
         )

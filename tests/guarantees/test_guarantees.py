@@ -71,7 +71,7 @@ def test_growth_of_halfspaces_in_general_position_is_exact(d, m):
 
 
 class Stumps:
-    """A level has C(m, k) labelings, and each feature gives two of them: its ends."""
+    """A level has C(m, k) labellings, and each feature gives two of them: its ends."""
 
     def growth(self, m, n_features):
         return 2 + sum(min(math.comb(m, k), 2 * n_features) for k in range(1, m))

@@ -71,7 +71,7 @@ def dichotomies(cover, X):
 
 
 def separable(X):
-    """All labelings of the rows by halfspaces: one linear program for each labeling."""
+    """All labellings of the rows by halfspaces: one linear program for each labelling."""
     found = set()
     lifted = np.column_stack([X, np.ones(len(X))])
     for labels in itertools.product((0, 1), repeat=len(X)):
@@ -335,7 +335,7 @@ def test_an_exact_cover_too_large_is_refused_with_its_size_and_a_remedy():
 @pytest.mark.parametrize(
     ("arguments", "classes", "message"),
     [
-        ({}, (0, 1, 2), r"at most two classes and y has 3; use Stumps\(\) or DecisionTrees\(\)"),
+        ({}, (0, 1, 2), r"at most two classes, but y has 3\. Use Stumps\(\) or DecisionTrees\(\)"),
         ({"cover": "lines"}, (0, 1), "cover must be .*got 'lines'"),
         ({"directions": 0}, (0, 1), "directions must be an integer >= 1; got 0"),
         ({"thresholds": 2.5}, (0, 1), "thresholds must be an integer >= 1; got 2.5"),
@@ -493,7 +493,7 @@ class TestRounds:
             # a single feature has no other direction within it
             assert enough == [1 < n_used <= MAX_SPARSE_FEATURES, n_used <= MAX_SPARSE_FEATURES]
 
-    @pytest.mark.filterwarnings("ignore:Public rows show")
+    @pytest.mark.filterwarnings("ignore:The public rows contain")
     @pytest.mark.parametrize("n_constant", [0, 2])
     def test_a_single_feature_takes_one_round(self, n_constant):
         one, constant = self.PUBLIC[:, :1], np.ones((len(self.PUBLIC), n_constant))

@@ -260,7 +260,7 @@ def all_cuts(X):
 
 
 def labelled_cuts(X, labels, depth):
-    """All labelings of the rows by trees of a depth, by recursion over all cuts."""
+    """All labellings of the rows by trees of a depth, by recursion over all cuts."""
     if depth == 0:
         return {(label,) * len(X) for label in labels}
     below = labelled_cuts(X, labels, depth - 1)
@@ -293,7 +293,7 @@ def test_covers_hold_all_dichotomies_of_the_public_points(seed, labels):
 
 
 def boxes(X):
-    """All labelings of rows by boxes, from the intervals of each column."""
+    """All labellings of rows by boxes, from the intervals of each column."""
     found = set()
     axes = []
     for column in X.T:
@@ -305,7 +305,7 @@ def boxes(X):
 
 
 def conjunctions(X, literals):
-    """All labelings of rows by conjunctions of at most so many literals, and the constants."""
+    """All labellings of rows by conjunctions of at most so many literals, and the constants."""
     cuts = [np.array(cut) for cut in all_cuts(X)]
     sides = [*cuts, *(~cut for cut in cuts)]
     found = {(0,) * len(X), (1,) * len(X)}
@@ -607,12 +607,12 @@ def test_sizes_are_python_integers():
 @pytest.mark.parametrize(
     ("hypotheses", "classes", "message"),
     [
-        (Thresholds(), (0, 1, 2), r"at most two classes.*use Stumps\(\)"),
+        (Thresholds(), (0, 1, 2), r"at most two classes.*Use Stumps\(\)"),
         (Thresholds(feature=2), (0, 1), "feature must be a column number below 2; got 2"),
         (Thresholds(feature=1.0), (0, 1), "feature must be a column number below 2; got 1.0"),
         (DecisionTrees(max_depth=4), (0, 1), "max_depth must be 1, 2 or 3; got 4"),
-        (Intervals(), (0, 1, 2), r"Rectangles needs at most two classes.*use Stumps\(\)"),
-        (Conjunctions(), (0, 1, 2), "Conjunctions needs at most two classes and y has 3"),
+        (Intervals(), (0, 1, 2), r"Rectangles supports at most two classes.*Use Stumps\(\)"),
+        (Conjunctions(), (0, 1, 2), "Conjunctions supports at most two classes, but y has 3"),
         (Conjunctions(max_literals=4), (0, 1), "max_literals must be 1, 2 or 3; got 4"),
         (Rectangles(features=[0, 5]), (0, 1), "features must be column numbers below 2"),
         (Rectangles(features=[]), (0, 1), "features must be column numbers"),
@@ -634,7 +634,7 @@ def test_invalid_classes_are_explained(hypotheses, classes, message):
     ("hypotheses", "n_features", "message"),
     [
         (Rectangles(), 4, r"4 features have .*Select two or three features"),
-        (Rectangles(), 3, r"3 features have .*raise alpha"),
+        (Rectangles(), 3, r"3 features have .*increase alpha"),
     ],
 )
 def test_too_many_boxes_are_refused(hypotheses, n_features, message):
@@ -645,7 +645,7 @@ def test_too_many_boxes_are_refused(hypotheses, n_features, message):
 
 def test_a_table_too_large_is_refused_with_its_size_and_a_remedy():
     public = public_sample(np.random.default_rng(0).normal(size=(400, 30)))
-    with pytest.raises(CoverSizeError, match=r"\d+ splits.*GiB.*Raise alpha"):
+    with pytest.raises(CoverSizeError, match=r"\d+ splits.*GiB.*Increase alpha"):
         DecisionTrees().build_cover(public, alpha=0.001, beta=0.05)
 
 
@@ -666,7 +666,7 @@ def test_messages_of_models_are_suppressed():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert tabulate(cover, X, y).shape == (1,)
-        with pytest.raises(ValueError, match="must be able to predict any finite row") as caught:
+        with pytest.raises(ValueError, match="must accept any row of finite numbers") as caught:
             tabulate(cover, 4242 * X, y)
     assert "4242" not in str(caught.value)
     assert caught.value.__context__ is None

@@ -586,7 +586,7 @@ def test_the_largest_pool_fits(most):
 @pytest.mark.parametrize(
     ("arguments", "classes", "message"),
     [
-        ({}, (0, 1, 2), "HalfspaceIntersections needs at most two classes and y has 3"),
+        ({}, (0, 1, 2), "HalfspaceIntersections supports at most two classes, but y has 3"),
         (
             {"max_intersections": 0},
             (0, 1),

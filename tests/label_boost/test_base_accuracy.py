@@ -455,9 +455,9 @@ class TestDeclaration:
             with pytest.raises(ValueError, match="must not be negative or NaN"):
                 BaseAccuracy(lambda *_, value=value: value, 1).error_on_rows(10, 1.0, 0.1)
         poor = BaseAccuracy(lambda *_: 0.2, 1)
-        with pytest.raises(ValueError, match=r"no number of rows reaches alpha = 0\.1"):
+        with pytest.raises(ValueError, match=r"does not reach alpha = 0\.1"):
             poor.n_rows(0.1, 0.05)
-        with pytest.raises(ValueError, match=r"reaches alpha / 2 = 0\.1"):
+        with pytest.raises(ValueError, match=r"reach alpha / 2 = 0\.1"):
             n_label_boost(0.2, 0.05, 1.0, 1, poor, constants="tight")
         with pytest.raises(ValueError, match="n_base must be a number of rows"):
             n_label_boost(0.2, 0.05, 1.0, 1, ACCURACY)

@@ -148,7 +148,10 @@ NOTHING = {
     ),
     "its beta": ({"base": SemiPrivateClassifier(Thresholds())}, "set its beta to 0.025 or less"),
     "no public rows": ({"m": 0, "base": None}, "no public rows"),
-    "alone": ({"base": Constant(), "n_base": 1, "n_labelled": 9000}, "Constant states no bound"),
+    "alone": (
+        {"base": Constant(), "n_base": 1, "n_labelled": 9000},
+        "Constant does not state a bound",
+    ),
     "added rows": ({"base": Recorder(), "n_base": 1, "classes": [0, 1]}, "rows for labels"),
 }
 
@@ -172,7 +175,7 @@ def test_persons_and_descriptions_are_no_samples():
     for learner in (LabelBoostClassifier(BASE), SubsamplingActiveLearner(BASE)):
         learner.set_params(random_state=0).fit(X, y, X_public=described)
         assert learner.guarantee_ is None
-        assert "written from a description" in learner.guarantee_reason_
+        assert "created from a description" in learner.guarantee_reason_
 
 
 def test_without_rounds_it_is_the_base_learners():
@@ -215,7 +218,8 @@ class TestActive:
         learner = SubsamplingActiveLearner(Constant(), n_labels=50).fit(X, y)
         assert learner.guarantee_ is None
         assert (
-            "Constant states no bound on its error in the population" in learner.guarantee_reason_
+            "Constant does not state a bound on its error in the population"
+            in learner.guarantee_reason_
         )
 
     def test_rows_that_are_no_sample(self):

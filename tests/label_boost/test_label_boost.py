@@ -228,7 +228,7 @@ def test_fit_base_hands_over_what_fits():
     wider = Constant(classes=["a", "b"])
     kept = fit_base(wider, 0.5, X, TRUTH, classes=np.array(["a"]), X_public=None)
     assert kept.classes_.tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="must know every label"):
+    with pytest.raises(ValueError, match="must list all labels"):
         fit_base(Constant(classes=["b"]), 0.5, X, TRUTH, classes=np.array(["a"]))
     model = Recorder()
     assert fit_base(model, 0.5, X, TRUTH, delta=0.25).delta == 0.25
@@ -248,7 +248,7 @@ def test_released_labeler():
     clf = fitted(Recorder(), release_labeler=True, epsilon=1.0, delta=1e-6, bounds=(-4, 4))
     base = clf.estimator_
     assert (clf.labeler_.epsilon, base.epsilon, base.delta) == (1.0, 1.0, 1e-6)
-    # the base learner sees the unlabelled rows, and labels that are the labeler's
+    # the base learner sees the unlabelled rows, and labels that are the labeller's
     assert np.array_equal(base.X[:-2], X[LABELLED:])
     assert np.array_equal(base.y[:-2], clf.labeler_.predict(X[LABELLED:]))
     assert clf.labeler_.privacy_.n_private == LABELLED
@@ -263,7 +263,7 @@ def test_released_labeler():
     public = fitted(release_labeler=True, X_public=X[:300].copy(), hypotheses=Stumps())
     assert public.labeler_.cover_size_ < 100
     assert not hasattr(public.set_params(release_labeler=False).fit(X, Y), "labeler_")
-    with pytest.raises(ValueError, match="needs unlabelled rows"):
+    with pytest.raises(ValueError, match="requires unlabelled rows"):
         fitted(release_labeler=True, y=TRUTH)
 
 
@@ -294,7 +294,7 @@ class TestBaseLearners:
         class Other(Recorder):
             protects_all_rows = declared
 
-        self.refused(Other(), "does not declare this. Set protects_all_rows = True in"
+        self.refused(Other(), "does not declare that it does. Set protects_all_rows = True in"
                      if declared is None else "Other treats some")  # fmt: skip
 
         class Silent(ClassifierMixin, BaseEstimator):
@@ -307,7 +307,7 @@ class TestBaseLearners:
             def predict(self, X):
                 raise AssertionError
 
-        self.refused(Silent(), "Silent does not declare this.*protects_all_rows = True")
+        self.refused(Silent(), "Silent does not declare that it does.*protects_all_rows = True")
 
     def test_those_that_are_not_told_a_budget(self):
         grid = GridSearchCV(SemiPrivateClassifier(), {"alpha": [0.1]})
@@ -321,33 +321,37 @@ class TestBaseLearners:
             LabelBoostClassifier(budget=budget),
             LabelBoostClassifier(SemiPrivateClassifier(budget=budget)),
         ):
-            self.refused(base, "estimator must have budget=None, but .* has its own budget")
+            self.refused(base, "estimator must have budget=None, but .* has a budget of its own")
         assert not budget.ledger
 
     def test_what_a_receipt_says_is_believed_more_than_a_declaration(self):
         class Claims(PPMHalfspaceClassifier):
             protects_all_rows = True
 
-        self.refused(Claims(), "the receipt of Claims counts some of these rows as public or")
+        self.refused(Claims(), "the receipt of Claims omits some of these rows or counts")
 
         class Thins(SemiPrivateClassifier):
             def fit(self, X, y):
                 return super().fit(X[::2], y[::2])
 
-        self.refused(Thins(), "the receipt of Thins counts some of these rows as public")
+        self.refused(
+            Thins(), "the receipt of Thins omits some of these rows or counts them as public"
+        )
 
         class Shows(SemiPrivateClassifier):
             def fit(self, X, y):
                 return super().fit(X, y, X_public=X[:9].copy())
 
-        self.refused(Shows(), "the receipt of Shows counts some of these rows as public")
+        self.refused(
+            Shows(), "the receipt of Shows omits some of these rows or counts them as public"
+        )
 
         class Spends(SemiPrivateClassifier):
             def fit(self, X, y):
                 self.epsilon *= 2
                 return super().fit(X, y)
 
-        self.refused(Spends(), "the receipt of Spends shows that it did")
+        self.refused(Spends(), "its receipt, Spends did")
 
         class Sanitizer(BaseEstimator):
             def __init__(self, epsilon=1.0, delta=1e-6):
@@ -362,7 +366,7 @@ class TestBaseLearners:
         # a delta that it is not told, where ours is 0
         self.refused(
             GenericLearnerClassifier(sanitizer=Sanitizer()),
-            "receipt of GenericLearner.* shows that it did",
+            "its receipt, GenericLearner.* did",
         )
 
     def test_public_rows_that_were_handed_on_may_be_counted(self):
@@ -412,9 +416,9 @@ class TestBudget:
         budget = PrivacyBudget(1.0, for_tests=True)
         with pytest.raises(PrivacyBudgetError, match="requests ε = 2"):
             fitted(X=np.full((N, 3), np.nan), budget=budget)
-        with pytest.raises(ValueError, match="needs unlabelled rows"):
+        with pytest.raises(ValueError, match="requires unlabelled rows"):
             fitted(release_labeler=True, y=TRUTH, epsilon=1.0, budget=budget)
-        with pytest.raises(ValueError, match="must know every label"):
+        with pytest.raises(ValueError, match="must list all labels"):
             fitted(Constant(classes=["no"]), epsilon=1.0, budget=budget)
         assert not budget.ledger
 
@@ -423,7 +427,7 @@ class TestBudget:
         budget = PrivacyBudget(9.0, for_tests=True)
         settings = {"constants": "paper", "n_base": 1, "budget": budget}
         with pytest.raises(
-            ValueError, match=r"epsilon per row of at most 1,.*Claims 4.3 and 4.5.* got 5"
+            ValueError, match=r"epsilon of at most 1 per row,.*Claims 4.3 and 4.5.* got 5"
         ):
             fitted(Recorder(), epsilon=5.0, **settings)
         groups = {"groups": np.arange(N) // 2, "max_rows_per_group": 2}
@@ -509,7 +513,7 @@ class TestPersons:
 )
 def test_classes_that_list_a_labeling_twice_are_refused(hypotheses):
     with pytest.raises(
-        ValueError, match="each labeling of the private rows is listed exactly once; got"
+        ValueError, match="each labelling of the private rows to be listed exactly once; got"
     ) as caught:
         fitted(hypotheses=hypotheses)
     assert type(hypotheses).__name__ in str(caught.value)
@@ -531,7 +535,7 @@ def test_subclasses_are_refused():
             "parameter 'epsilon'.*LogisticRegression has no such",
         ),
         ({"estimator": object()}, "'estimator' parameter"),
-        ({"y": np.full(N, "-1")}, "at least one label; every row is marked as unlabelled"),
+        ({"y": np.full(N, "-1")}, "at least one label, but every row is marked as unlabelled"),
         ({"y": None}, "requires y"),
         ({"epsilon": 0}, "'epsilon' parameter"),
         ({"delta": 1.0}, "'delta' parameter"),
@@ -550,12 +554,12 @@ def test_subclasses_are_refused():
         ({"is_labelled": np.zeros(3, dtype=bool)}, "is_labelled must contain one boolean per row"),
         (
             {"constants": "paper", "epsilon": 1.0, "alpha": 0.05},
-            r"at least \d+ labelled and \d+ unlabelled rows .* the error by 11 alpha = 0\.55 with "
-            r"probability 1 - 2 beta = 0\.9; got",
+            r"at least \d+ labelled and \d+ unlabelled rows .* the error is at most "
+            r"11 alpha = 0\.55 with probability 1 - 2 beta = 0\.9; got",
         ),
         (  # the default: 11 alpha is above 1
             {"constants": "paper", "epsilon": 1.0},
-            r"needs alpha below 1/11 and beta below 1/2, .* got alpha = 0\.1 and beta = 0\.05",
+            r"requires alpha below 1/11 and beta below 1/2, .* got alpha = 0\.1 and beta = 0\.05",
         ),
         ({"constants": "paper", "epsilon": 1.0, "alpha": 0.05, "beta": 0.5}, "beta below 1/2"),
     ],
@@ -583,9 +587,9 @@ def test_three_labels():
     assert len(set(clf.estimator_.y[:-3])) == 2  # a stump knows two
     two_labels = fitted(Recorder(), y=np.where(y == 2, 1, y), epsilon=3.0, n_base=1_000_000)
     assert len(clf.estimator_.X) < len(two_labels.estimator_.X)  # three cost more
-    with pytest.raises(ValueError, match="Thresholds needs at most two classes"):
+    with pytest.raises(ValueError, match="Thresholds supports at most two classes"):
         fitted(y=y, hypotheses=Thresholds())
-    with pytest.raises(ValueError, match="supports at most two labels; y has 3"):
+    with pytest.raises(ValueError, match="supports at most two labels, but y has 3"):
         fitted(y=y, constants="paper", epsilon=1.0)
 
 
@@ -848,7 +852,7 @@ def test_boxes_and_halfplanes_relabel(hypotheses):
 
 @pytest.mark.parametrize("count", [1, 2, 3])
 def test_dichotomies_are_listed_once(count):
-    """Against brute force: every labeling by a split of any feature, and its errors."""
+    """Against brute force: every labelling by a split of any feature, and its errors."""
     rng = np.random.default_rng(count)
     for _ in range(150):
         n, d, values = rng.integers(1, 7), rng.integers(1, 4), rng.integers(1, 5)

@@ -1,4 +1,4 @@
-"""Labelings by boxes and halfplanes: each listed once, whatever the rows, as the proof needs."""
+"""Labellings by boxes and halfplanes: each listed once, whatever the rows, as the proof needs."""
 
 import itertools
 from fractions import Fraction
@@ -25,7 +25,7 @@ CLASSES = np.arange(2)
 
 
 def errors_by_labeling(kind, X, y):
-    """Return {labeling: errors} of a class, and refuse a labeling that is listed twice."""
+    """Return {labelling: errors} of a class, and refuse a labelling that is listed twice."""
     labelings = all_labelings(kind, X, CLASSES)
     found = {}
     for path, errors, prior in labelings.family(y).members():
@@ -37,7 +37,7 @@ def errors_by_labeling(kind, X, y):
 
 
 def box_labelings(X):
-    """Return all labelings by boxes with sides at values of rows, and the empty one."""
+    """Return all labellings by boxes with sides at values of rows, and the empty one."""
     found = {(0,) * len(X)}
     sides = [itertools.combinations_with_replacement(np.unique(column), 2) for column in X.T]
     for box in itertools.product(*map(list, sides)):
@@ -47,7 +47,7 @@ def box_labelings(X):
 
 
 def halfplane_labelings(X):
-    """Return all labelings by halfspaces, by the arrangement of all lines through two points."""
+    """Return all labellings by halfspaces, by the arrangement of all lines through two points."""
     points, point_of_row = np.unique(X, axis=0, return_inverse=True)
     return {
         tuple(signs[point_of_row.ravel()].astype(int).tolist())
@@ -59,7 +59,7 @@ CUTS = [[0.5, 1.5], [-0.2, 0.7, 3.0], [0.3, 0.9]]
 
 
 def grid_labelings(X):
-    """Return all labelings by boxes between `CUTS`, and the empty one."""
+    """Return all labellings by boxes between `CUTS`, and the empty one."""
     found = {(0,) * len(X)}
     ends = [[-np.inf, *cuts, np.inf] for cuts in CUTS[: X.shape[1]]]
     sides = [itertools.combinations(axis, 2) for axis in ends]
@@ -71,7 +71,7 @@ def grid_labelings(X):
 
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_boxes_between_cuts_against_brute_force(width):
-    """Each labeling by the class once, also if many rows are in one cell."""
+    """Each labelling by the class once, also if many rows are in one cell."""
     kind = Rectangles(cuts=CUTS[:width])
     rng = np.random.default_rng(width)
     for _ in range(60):
@@ -98,7 +98,7 @@ def test_boxes_between_cuts_relabel_any_number_of_rows():
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 4), (2, 1, 3), (2, 3, 2, 2)])
 def test_boxes_of_a_grid_are_those_of_its_points(shape):
-    """Summed-area tables find the labelings of `BoxLabelings`, in any number of columns."""
+    """Summed-area tables find the labellings of `BoxLabelings`, in any number of columns."""
     rng = np.random.default_rng(len(shape))
     for n in (1, 5, 30):
         cells = np.array([rng.integers(0, n_cells, n) for n_cells in shape])
@@ -175,11 +175,11 @@ NEARLY = {
 
 @pytest.mark.parametrize("name", NEARLY)
 def test_no_rounding_adds_or_loses_a_halfplane(name):
-    """A line of k points gives 2 (k - 1) labelings that no other line does; 2 are constant."""
+    """A line of k points gives 2 (k - 1) labellings that no other line does; 2 are constant."""
     X = NEARLY[name]
     found = errors_by_labeling(Halfspaces(), X, np.zeros(1, dtype=int))
     assert len(found) == 2 + sum(2 * (k - 1) for k in lines_through(X))
-    # as the proof requires: without a row the other rows have the same labelings
+    # as the proof requires: without a row the other rows have the same labellings
     for row in range(len(X)):
         rest = errors_by_labeling(Halfspaces(), np.delete(X, row, axis=0), np.zeros(1, dtype=int))
         assert {labeling[:row] + labeling[row + 1 :] for labeling in found} == set(rest)

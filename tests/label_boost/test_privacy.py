@@ -146,7 +146,7 @@ def test_relabelling_keeps_its_bound_on_all_data_sets(case):
 
 
 def crafted(epsilon, part, n=60):
-    """A pair that reaches the bound: nearly all mass on one labeling z', and z is looked at.
+    """A pair that reaches the bound: nearly all mass on one labelling z', and z is looked at.
 
     The row at 0 parts z in two in the first data set; the row at 2 parts z' in the second.
     """

@@ -174,7 +174,7 @@ class TestWithoutNoise:
         np.testing.assert_allclose(scores.confusion_matrix, confusion_matrix(y, predicted))
         assert scores.balanced_accuracy == pytest.approx(balanced_accuracy_score(y, predicted))
         assert scores.metrics_ == ("accuracy", "balanced_accuracy", "confusion_matrix")
-        with pytest.raises(AttributeError, match="need an estimator with scores"):
+        with pytest.raises(AttributeError, match="require an estimator with scores"):
             scores.roc_auc  # noqa: B018
 
     def test_plain_arrays(self):
@@ -249,7 +249,7 @@ class TestRows:
             def predict(self, X):
                 raise KeyError("SECRET")
 
-        with pytest.raises(ValueError, match="The reason is not shown") as caught:
+        with pytest.raises(ValueError, match="the reason is withheld") as caught:
             private_scores(Failing(), np.zeros((3, 1)), ["no"] * 3)
         assert caught.value.__cause__ is None
         assert caught.value.__context__ is None
@@ -283,7 +283,7 @@ class TestRows:
     @pytest.mark.parametrize(
         ("settings", "sentence"),
         [
-            ({"y": ["no"]}, "one entry per row; got X 3, y 1"),
+            ({"y": ["no"]}, "one entry per row; got different lengths: X 3, y 1"),
             ({"X": np.zeros((0, 1)), "y": []}, "at least one row"),
             ({"pos_label": "maybe"}, "pos_label must be one of the labels"),
             ({"threshold": 1.5}, "between 0 and 1 for probabilities"),
@@ -295,7 +295,7 @@ class TestRows:
             ({"epsilon": -1}, "'epsilon' parameter"),
             ({"threshold": "half"}, "'threshold' parameter"),
             ({"threshold": np.nan}, "'threshold' parameter"),
-            ({"classes": 3}, "classes must list distinct labels, at least one; got 3"),
+            ({"classes": 3}, "classes must be a list of one or more distinct labels; got 3"),
         ],
     )
     def test_sentences(self, settings, sentence):

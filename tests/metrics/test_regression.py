@@ -262,7 +262,7 @@ class TestRows:
         ({"outcome_bounds": (1, 1)}, "outcome_bounds must be a finite pair"),
         ({"outcome_bounds": (0, np.inf)}, "outcome_bounds must be a finite pair"),
         ({"outcome_bounds": 3}, "outcome_bounds must be a finite pair"),
-        ({"outcome_bounds": None}, "A regressor needs outcome_bounds"),
+        ({"outcome_bounds": None}, "pass outcome_bounds for a regressor"),
         (
             {"classes": [0, 1]},
             "classes applies only to classifiers, and outcome_bounds only to regressors",
@@ -286,14 +286,15 @@ def test_what_a_release_does_not_have():
     assert (len(scores.classes_), scores.pos_label_, len(scores.thresholds_)) == (0, None, 0)
     for name in ("accuracy", "roc_auc", "confusion_matrix", "brier"):
         with pytest.raises(
-            AttributeError, match=f"{name} is not in this release, which has r2, rmse"
+            AttributeError,
+            match=f"{name} was not released; the metrics of this release are r2, rmse",
         ):
             getattr(scores, name)
         with pytest.raises(ValueError, match="metric must be one of"):
             scores.interval(name)
     labelled = silently(Scored(), np.zeros((3, 1)), ["no"] * 3)
     for name in METRICS:
-        with pytest.raises(AttributeError, match=f"{name} is not in this release"):
+        with pytest.raises(AttributeError, match=f"{name} was not released"):
             getattr(labelled, name)
 
 

@@ -157,7 +157,7 @@ def test_the_wrappers_that_set_seeds_are_named_and_no_others():
     assert integers == seeded - {"RANSACRegressor"}
     for name in integers:
         assert all(0 <= seed < 2**31 for seed in seeds_of(name))
-        assert "31 bits" in " ".join(said(WRAPPED[name][0]))
+        assert "31-bit" in " ".join(said(WRAPPED[name][0]))
 
 
 ADDS_UP = {  # look at private rows through their parts alone
@@ -314,7 +314,7 @@ SCALED = StandardScaler().fit(ROWS)
             VotingClassifier([("a", PRIVATE), ("b", LogisticRegression())]),
             [
                 ("VotingClassifier.b", "declares no protection"),
-                ("VotingClassifier", "not private at any ε, since it contains b"),
+                ("VotingClassifier", "not private at any ε, because it contains b"),
             ],
         ),
         (
@@ -322,12 +322,12 @@ SCALED = StandardScaler().fit(ROWS)
             [
                 ("BaggingClassifier.estimator.standardscaler", "wrap it in PublicFit"),
                 ("BaggingClassifier", "contains estimator"),
-                ("BaggingClassifier", "31 bits"),
+                ("BaggingClassifier", "31-bit"),
             ],
         ),
         (
             BaggingClassifier(PRIVATE, oob_score=True),
-            [("BaggingClassifier", "exact score"), ("BaggingClassifier", "31 bits")],
+            [("BaggingClassifier", "exact score"), ("BaggingClassifier", "31-bit")],
         ),
         (
             OneVsRestClassifier(VotingClassifier([("a", PRIVATE), ("b", PRIVATE)])),
@@ -339,7 +339,7 @@ SCALED = StandardScaler().fit(ROWS)
         (
             OneVsRestClassifier(BaggingClassifier(PRIVATE)),
             [
-                ("OneVsRestClassifier.estimator", "31 bits"),
+                ("OneVsRestClassifier.estimator", "31-bit"),
                 ("OneVsRestClassifier", "not private at any ε"),
             ],
         ),
@@ -370,10 +370,10 @@ SCALED = StandardScaler().fit(ROWS)
             GridSearchCV(PRIVATE, {"alpha": [0.1]}, scoring=lambda fitted, X, y: 0),
             [("GridSearchCV", "unless scoring uses public rows only")],
         ),
-        (Foreign(PRIVATE), [("Foreign", "is not a known class")]),
+        (Foreign(PRIVATE), [("Foreign", "is an unknown class")]),
         (
             ForeignBagging(PRIVATE),
-            [("ForeignBagging", "31 bits"), ("ForeignBagging", "not a known class")],
+            [("ForeignBagging", "31-bit"), ("ForeignBagging", "unknown class")],
         ),
         (make_pipeline(FunctionTransformer(scale), PRIVATE), [("functiontransformer", "that row")]),
         (
@@ -390,15 +390,15 @@ SCALED = StandardScaler().fit(ROWS)
         (FrozenEstimator(PRIVATE), [("FrozenEstimator", "the budget counts")]),
         (
             make_pipeline(FrozenEstimator(SCALED), PRIVATE),
-            [("frozenestimator", "no private row was among them")],
+            [("frozenestimator", "no private rows were used")],
         ),
         (
             make_pipeline(PublicFit(FrozenEstimator(SCALED)), PRIVATE),
-            [("publicfit", "no private row was among them")],
+            [("publicfit", "no private rows were used")],
         ),
         (
             make_pipeline(SelectFromModel(LogisticRegression(), prefit=True), PRIVATE),
-            [("selectfrommodel", "no private row was among them")],
+            [("selectfrommodel", "no private rows were used")],
         ),
         (make_pipeline(PublicFit(), PRIVATE, memory="cache"), [("Pipeline", "to disk")]),
         (make_pipeline("passthrough", PRIVATE, memory="cache"), []),

@@ -91,9 +91,13 @@ def test_the_size_of_a_shuffled_test():
         (PublicKFold(1), {}, "n_splits must be an integer of at least 2; got 1"),
         (PublicShuffleSplit(0), {}, "n_splits must be an integer of at least 1; got 0"),
         (PublicShuffleSplit(test_size=1), {}, "test_size must be in"),
-        (PublicKFold(5), {"is_public": np.arange(6) > 2}, "at least 5 private rows"),
-        (PublicShuffleSplit(), {"is_public": np.arange(6) > 0}, "at least 2 private rows"),
-        (PublicKFold(2), {"is_public": [0, 1, 0, 0, 2, 0]}, "of unknown status is private"),
+        (PublicKFold(5), {"is_public": np.arange(6) > 2}, "at least 5 labelled private rows"),
+        (PublicShuffleSplit(), {"is_public": np.arange(6) > 0}, "at least 2 labelled private rows"),
+        (
+            PublicKFold(2),
+            {"is_public": [0, 1, 0, 0, 2, 0]},
+            "status is unknown, treat the row as private",
+        ),
         (PublicKFold(2), {"groups": [1, 2]}, "one person per row"),
         (PublicKFold(2), {"groups": [1, 2, 3, None, 5, 6]}, "one is missing"),
         (PublicKFold(2), {"y": [0, 1, -1, 0, 1, -1]}, "requires the mask of public rows"),
@@ -213,10 +217,13 @@ PRIVATE = SemiPrivateClassifier()
         (make_pipeline(make_pipeline(MinMaxScaler()), PRIVATE), [("pipeline.minmaxscaler", "")]),
         (LogisticRegression(), [("LogisticRegression", "declares no protection")]),
         (make_pipeline(Oversampler(), PRIVATE), [("oversampler", "k·ε")]),
-        (BaggingClassifier(PRIVATE, n_estimators=7), [("BaggingClassifier", "and repeats rows")]),
+        (
+            BaggingClassifier(PRIVATE, n_estimators=7),
+            [("BaggingClassifier", "and rows are repeated")],
+        ),
         (
             BaggingClassifier(make_pipeline(PublicFit(), PRIVATE), bootstrap=False),
-            [("BaggingClassifier", "seed of 31 bits")],
+            [("BaggingClassifier", "31-bit seed")],
         ),
         (
             VotingClassifier([("a", PRIVATE), ("b", PRIVATE)]),
@@ -257,7 +264,7 @@ def test_public_rows_that_pass_by_the_steps_are_told(steps, told):
     found = [str(finding) for finding in check_pipeline(pipeline) if "X_public" in str(finding)]
     assert len(found) == told
     pipeline.set_params(transform_input=["X_public"])
-    assert not any("given to fit" in str(finding) for finding in check_pipeline(pipeline))
+    assert not any("passed to fit" in str(finding) for finding in check_pipeline(pipeline))
 
 
 def test_receipts_name_what_declares_no_protection():

@@ -39,7 +39,7 @@ def family(**parameters):
     )
 
 
-@pytest.mark.filterwarnings("ignore:(Only . public|Public rows show)")
+@pytest.mark.filterwarnings("ignore:(Only . public|The public rows contain)")
 @pytest.mark.parametrize("y_public", [None, [0, 1, -1]], ids=["unlabelled", "labelled"])
 def test_one_draw_over_all_neighbours(y_public):
     """Labelled public rows weigh differently for some candidates: a prior, up to rounding."""
@@ -162,7 +162,7 @@ class Forbidden:
         raise AssertionError("a private row was read")
 
 
-@pytest.mark.filterwarnings("ignore:(Only . public|Public rows show)")
+@pytest.mark.filterwarnings("ignore:(Only . public|The public rows contain)")
 def test_a_budget_is_charged_once_and_before_a_row_is_read():
     X, y = np.resize(POINTS, (30, 1)), np.resize([0, 1, 1, 0], 30)
     budget = PrivacyBudget(1.0, for_tests=True)

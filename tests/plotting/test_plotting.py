@@ -213,7 +213,7 @@ def test_cdf_shows_what_is_released(hours):
     assert display.ax_.get_xlabel() == "x0"
 
 
-@pytest.mark.filterwarnings("ignore:(Public rows show|Only 1 public row)")
+@pytest.mark.filterwarnings("ignore:(The public rows contain|Only 1 public row)")
 def test_cdf_without_public_rows_or_band(hours):
     display = CDFDisplay.from_estimator(hours, limits=(10, 50))
     assert display.public_line_ is None
@@ -258,7 +258,7 @@ def test_cdf_of_a_column_of_tables(people):
 def test_cdf_of_dates_is_refused():
     days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=400)})
     release = release_of(days[100:], days[:100])
-    with pytest.raises(ValueError, match="column day holds dates"):
+    with pytest.raises(ValueError, match="column day contains dates"):
         CDFDisplay.from_estimator(release)
 
 

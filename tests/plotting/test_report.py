@@ -258,7 +258,9 @@ def test_a_card_of_what_is_inside_a_pipeline_or_a_search(kind, tmp_path):
 def test_a_search_that_keeps_no_learner_has_no_card(tmp_path):
     search = GridSearchCV(SemiPrivateClassifier(), {"alpha": [0.2]}, cv=2, refit=False)
     search = search.fit(X, Y, X_public=PUBLIC)
-    with pytest.raises(TypeError, match=r"a search \(with best_estimator_\) .*; got GridSear"):
+    with pytest.raises(
+        TypeError, match=r"a pipeline or search \(with best_estimator_\) .*; got GridSear"
+    ):
         report(search, tmp_path / "card.html")
 
 

@@ -144,7 +144,7 @@ def test_terms_are_checked():
             PrivacyBudget(1, bad)
     with pytest.raises(ValueError, match="accountant must be one of"):
         PrivacyBudget(1, 1e-6, accountant="rdp")
-    with pytest.raises(ValueError, match="needs a positive delta"):
+    with pytest.raises(ValueError, match="requires a positive delta"):
         PrivacyBudget(1, accountant="gdp")
     assert PrivacyBudget(Fraction(1, 3)).epsilon == 1 / 3
     assert PrivacyBudget(Decimal("0.3"), Decimal("1e-6")).delta == 1e-6
@@ -211,7 +211,7 @@ def test_remaining_delta():
         budget.remaining("gaussian", 0)
     with pytest.raises(ValueError, match="delta must be a number, at least 0 and below 1; got 'x'"):
         budget.remaining("gaussian", "x")
-    with pytest.raises(ValueError, match="delta is 0 for kind='draw'"):
+    with pytest.raises(ValueError, match="delta is always 0 for kind='draw'"):
         budget.remaining("draw", 1e-6)
     with pytest.raises(ValueError, match="kind must be one of"):
         budget.remaining("laplace")
@@ -233,24 +233,24 @@ def test_refusals_say_what_was_asked_what_is_left_and_what_to_do():
     budget = PrivacyBudget(1.0)
     budget.spend(Draw(Fraction(2, 3)))
     assert refusal(budget, Draw(Fraction(1, 2))) == (
-        "This fit requests ε = 0.5, but only ε = 0.3333 is left of the budget of ε = 1, δ = 0; fit "
-        "with a smaller epsilon, or stop here."
+        "This fit requests ε = 0.5, but only ε = 0.3333 is left of the budget of ε = 1, δ = 0. "
+        "Fit with a smaller epsilon, or make no further fits."
     )
     assert "ε = 0.5, and δ" not in refusal(budget, Approximate(Fraction(1, 2), MILLIONTH))
     assert refusal(budget, Approximate(Fraction(1, 4), MILLIONTH)) == (
-        "This fit requests δ = 1e-06, but the budget of ε = 1 has no δ; fit with delta=0, or stop "
-        "here."
+        "This fit requests δ = 1e-06, but the budget of ε = 1 has no δ. Fit with delta=0, or make "
+        "no further fits."
     )
     assert refusal(PrivacyBudget(1.0), Approximate(Fraction(1, 4), MILLIONTH)) == (
-        "This fit requests δ = 1e-06, but the budget of ε = 1 has no δ; fit with delta=0, or plan "
-        "a δ before the first fit: PrivacyBudget(epsilon, delta)."
+        "This fit requests δ = 1e-06, but the budget of ε = 1 has no δ. Fit with delta=0, or "
+        "create the budget with a δ before its first fit: PrivacyBudget(epsilon, delta)."
     )
-    assert "has no price for this Gaussian noise; spend Approximate" in refusal(
+    assert "cannot account for this Gaussian noise. Spend Approximate" in refusal(
         budget, Gaussian(MILLIONTH)
     )
     budget.spend(Pure(Fraction(1, 3)))
     assert refusal(budget, TENTH).endswith(
-        "requests ε = 0.1, but nothing is left of the budget of ε = 1, δ = 0; stop here."
+        "requests ε = 0.1, but nothing is left of the budget of ε = 1, δ = 0. Make no further fits."
     )
 
 
@@ -260,19 +260,20 @@ def test_refusals_of_noise():
     budget.spend(noise)
     assert refusal(budget, noise) == (
         "This fit requests as much as ε = 0.8 at δ = 1e-06, but only ε = 0.5442 is left of the "
-        "budget of ε = 1, δ = 1e-06; fit with a smaller epsilon, or stop here."
+        "budget of ε = 1, δ = 1e-06. Fit with a smaller epsilon, or make no further fits."
     )
     assert refusal(budget, Approximate(Fraction(1, 9), MILLIONTH)) == (
-        "This fit requests δ = 1e-06, but only δ = 1e-07 is left for fits known only by "
-        "their (ε, δ), of the budget of ε = 1, δ = 1e-06; fit with delta=0 or a smaller "
-        "delta, or stop here."
+        "This fit requests δ = 1e-06, but only δ = 1e-07 is left for fits whose cost is "
+        "known only as (ε, δ), of the budget of ε = 1, δ = 1e-06. Fit with delta=0 or a smaller "
+        "delta, or make no further fits."
     )
-    assert "accountant='auto' has no price for this Gaussian noise" in refusal(
+    assert "accountant='auto' cannot account for this Gaussian noise" in refusal(
         budget, Subsampled(Fraction(1, 9), noise)
     )
     gdp = PrivacyBudget(1, 1e-6, accountant="gdp")
-    assert "has no price for a fit that is known only by its (ε, δ); use a budget" in refusal(
-        gdp, Approximate(Fraction(1, 9), MILLIONTH)
+    assert (
+        "cannot account for a fit whose privacy cost is known only as (ε, δ). Use a budget"
+        in refusal(gdp, Approximate(Fraction(1, 9), MILLIONTH))
     )
     pure = PrivacyBudget(1, 1e-6, accountant="pure")
     assert "ε = 1 is left" in refusal(pure, Approximate(Fraction(2), MILLIONTH))
@@ -288,7 +289,7 @@ def test_what_a_refusal_says_is_left_would_be_admitted(cap, events, event):
         budget.check(event)
     except PrivacyBudgetError as error:
         words = str(error)
-        assert len(words.split(". ")) == 1
+        assert len(words.split(". ")) <= 2
         if "ε = " in words.split(" is left ")[0] and "nothing" not in words:
             left = words.split(" is left ")[0].split("ε = ")[-1]
             kind = "draw" if isinstance(event, Draw) else "pure"
@@ -465,7 +466,7 @@ def test_a_copy_that_cannot_reach_its_file_refuses(tmp_path):
             call()
         words = str(caught.value)
         assert words.startswith("The file of this PrivacyBudget cannot be used (")
-        assert words.endswith("on the machine that stores its file, and pass a permanent path.")
+        assert words.endswith("on the machine that stores the file, and use a permanent path.")
     assert not os.path.exists(budget.path)  # none was made, either
     assert repr(far) == "PrivacyBudget(epsilon=1, delta=0, accountant='pure')"
     # a new budget in its place is another one
@@ -478,7 +479,9 @@ def test_a_copy_that_cannot_reach_its_file_refuses(tmp_path):
 def test_a_file_that_is_none_refuses(tmp_path):
     (tmp_path / "text").write_text("no database at all, but long enough to be taken for one" * 99)
     for path in (tmp_path / "text", tmp_path / "missing" / "file", tmp_path):
-        with pytest.raises(PrivacyBudgetError, match="path must be the file of a PrivacyBudget"):
+        with pytest.raises(
+            PrivacyBudgetError, match="path must be the file of an existing PrivacyBudget"
+        ):
             PrivacyBudget(1.0, path=path)
 
 

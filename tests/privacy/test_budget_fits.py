@@ -299,7 +299,9 @@ def test_a_search_among_kinds_with_noise_is_an_entry(accountant):
     assert budget.remaining("pure") == pytest.approx(before - 1)
     if accountant == "auto":
         assert budget.remaining("approximate") == 0.0  # a tenth of δ is spent
-        with pytest.raises(PrivacyBudgetError, match="δ = 0 is left for fits known only by"):
+        with pytest.raises(
+            PrivacyBudgetError, match="δ = 0 is left for fits whose cost is known only as"
+        ):
             search.fit(X, Y, X_public=X_PUBLIC)
 
 

@@ -129,8 +129,8 @@ class TestTooFewRows:
         assert len(caught) == 1
         assert caught[0].filename == __file__
         said = str(caught[0].message)
-        assert said.startswith("For 5000 private rows at epsilon = 0.006, the noise is larger")
-        assert "Expect predictions close to chance" in said
+        assert said.startswith("With 5000 private rows and epsilon = 0.006, the noise is larger")
+        assert "Expect predictions that are close to chance" in said
         # the same for any private rows
         other = RNG.permutation(y)
         assert str(self.boosting(0.006, other, **given)[1][0].message) == said

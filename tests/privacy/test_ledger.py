@@ -146,7 +146,9 @@ class TestWrittenAhead:
         else:
             drawn(ledger, Fraction(1))
         before, receipt = len(bits.seen), ledger.receipt()
-        with pytest.raises(PrivacyBudgetError, match="costs more than the remaining plan"):
+        with pytest.raises(
+            PrivacyBudgetError, match="costs more than what remains of this fit's plan"
+        ):
             USES[call](ledger)
         assert len(bits.seen) == before
         assert ledger.receipt() == receipt
@@ -266,10 +268,10 @@ class TestPlans:
         "plan", [Draw(Fraction(11, 10)), Gaussian(TENTH), Steps((Pure(HALF), Pure(HALF + TENTH)))]
     )
     def test_a_plan_that_does_not_fit_is_refused(self, plan):
-        with pytest.raises(PrivacyBudgetError, match="A plan must cost no more than epsilon = 1"):
+        with pytest.raises(PrivacyBudgetError, match="A plan must not cost more than epsilon = 1"):
             Ledger(1, event=plan)
         ledger = Ledger(1)
-        with pytest.raises(PrivacyBudgetError, match="A plan must cost no more"):
+        with pytest.raises(PrivacyBudgetError, match="A plan must not cost more"):
             ledger.plan(plan)
         drawn(ledger, Fraction(1))  # it holds what it held
 
@@ -285,14 +287,14 @@ class TestPlans:
 
     def test_sub_ledgers_and_parallel_ledgers_may_plan_less_and_no_more(self):
         sub_ledger = Ledger(1).sub_ledger(Pure(TENTH), **SAID)
-        with pytest.raises(PrivacyBudgetError, match="A plan must cost no more"):
+        with pytest.raises(PrivacyBudgetError, match="A plan must not cost more"):
             sub_ledger.plan(Pure(HALF))
         sub_ledger.plan(Draw(TENTH))
         drawn(sub_ledger, TENTH)
         with pytest.raises(PrivacyBudgetError):
             drawn(sub_ledger, TENTH)
         (part,) = Ledger(1).split(1)
-        with pytest.raises(PrivacyBudgetError, match="A plan must cost no more"):
+        with pytest.raises(PrivacyBudgetError, match="A plan must not cost more"):
             part.plan(Pure(Fraction(11, 10)))
         part.plan(Steps((Draw(HALF), Draw(HALF))))
         drawn(part)
@@ -361,13 +363,19 @@ class TestChoices:
     def test_what_can_be_chosen(self):
         options = Draw(HALF), Steps((Draw(TENTH), Draw(TENTH)))
         ledger = Ledger(1, event=Steps((Draw(TENTH), Either(options), Draw(TENTH))))
-        with pytest.raises(RuntimeError, match="option must be an option of the next Either"):
+        with pytest.raises(
+            RuntimeError, match="option must be one of the options of the plan's next Either"
+        ):
             ledger.take_option(options[0])
         drawn(ledger, TENTH)
-        with pytest.raises(RuntimeError, match="option must be an option of the next Either"):
+        with pytest.raises(
+            RuntimeError, match="option must be one of the options of the plan's next Either"
+        ):
             ledger.take_option(Draw(TENTH))
         ledger.take_option(options[1])
-        with pytest.raises(RuntimeError, match="option must be an option of the next Either"):
+        with pytest.raises(
+            RuntimeError, match="option must be one of the options of the plan's next Either"
+        ):
             ledger.take_option(options[0])
         for _ in range(3):
             drawn(ledger, TENTH)
@@ -819,7 +827,7 @@ class TestOpening:
             ledger.read(1000, 10**9)
         assert [w.category for w in caught] == [LargeDeltaWarning] * warns
         if warns:
-            assert "delta = 0.0002 is large for 1000 private rows" in str(caught[0].message)
+            assert "delta = 0.0002 is too large for 1000 private rows" in str(caught[0].message)
             assert caught[0].filename == __file__
 
     def test_seeded_ledgers_are_repeatable(self):

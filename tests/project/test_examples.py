@@ -134,7 +134,7 @@ def test_few_labels(capsys):
         assert part in printed
     lines = {line[2:32].strip(): line[32:].split() for line in printed.splitlines()[2:7]}
     regression = {name: float(cells[1]) for name, cells in lines.items() if cells[1] != "-"}
-    alone, boosted = regression["labelled rows alone"], regression["LabelBoost, labeler released"]
+    alone, boosted = regression["labelled rows alone"], regression["LabelBoost, labeller released"]
     # a base learner that needs many rows gains much
     assert boosted > alone + 0.05
     assert regression["all rows labelled"] > alone + 0.05

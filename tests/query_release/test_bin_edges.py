@@ -166,8 +166,11 @@ class TestHistogram:
         ({"income": [0, 10, 5]}, "edges must contain at least two"),
         ({"income": [0, 10, 10]}, "edges must contain at least two"),
         ({"income": [[0, 10]]}, "edges must contain at least two"),
-        ({"income": [0, 50, 150, 200]}, "bins of column income must not lie outside .* 0 to 100"),
-        ({"income": [-20, -10, 0, 50]}, "bins of column income must not lie outside"),
+        (
+            {"income": [0, 50, 150, 200]},
+            "The bins of column income must lie within its bounds, 0 to 100",
+        ),
+        ({"income": [-20, -10, 0, 50]}, "The bins of column income must lie within"),
         ({"region": [0, 1]}, "column region, which is categorical"),
         ({"pay": [0, 1]}, "The columns are income, region"),
         ({"income": 0}, "'bins' parameter of MarginalQueries must be a positive integer"),

@@ -180,7 +180,7 @@ class TestCalibratedRelease:
         assert release.answer({"sex": "f"})[0] == pytest.approx(
             (rows["sex"] == "f").mean(), abs=0.02
         )
-        with pytest.raises(ValueError, match="or after calibrate"):
+        with pytest.raises(ValueError, match="or after calling calibrate"):
             calibrated.cdf_interval([50], column="age")
 
     def test_intervals(self, release):
@@ -246,7 +246,7 @@ class TestMessages:
             (
                 {"sex": KNOWN["sex"], ("sex", "smokes"): dict.fromkeys(
                     itertools.product(SEXES, ANSWERS), 1) | {("f", "no"): 9}},
-                "Totals contradict each other",
+                "The totals contradict each other",
             ),
             (
                 {("region", "sex", "smokes"): dict.fromkeys(
@@ -262,7 +262,7 @@ class TestMessages:
     def test_totals_that_no_rows_have(self):
         codes, weights = np.array([[0, 0], [1, 1]]), np.array([0.5, 0.5])
         known = {(0,): np.array([0.9, 0.1]), (1,): np.array([0.2, 0.8])}
-        with pytest.raises(ValueError, match="The totals cannot all be satisfied"):
+        with pytest.raises(ValueError, match="so they cannot all be satisfied"):
             rake_to_margins(codes, weights, known, (2, 2))
 
     def test_releases_without_tables(self):

@@ -395,7 +395,8 @@ def test_missing_columns_without_declared_values():
     text = X.astype({"label": object})
     for frame, name in ((text, "label"), (X.assign(pay=1.5), "pay")):
         with pytest.raises(
-            ValueError, match=f"X_public has no column {name}, and neither the type"
+            ValueError,
+            match=f"X_public has no column {name}, and the values of this column",
         ):
             fitted(frame, public)
     assert fitted(X.assign(pay=1.5), public, bounds={"pay": (0, 9)}).answer([0])[0] > 0

@@ -189,5 +189,5 @@ class TestMessages:
 
     def test_calibrated_groups_have_no_intervals(self, release):
         calibrated = release.calibrate({"sex": {"f": 3, "m": 1}})
-        with pytest.raises(ValueError, match="no intervals for columns by group after calibrate"):
+        with pytest.raises(ValueError, match="Intervals for columns by group are not available"):
             calibrated.quantile_interval(0.5, column="pay", by="job")

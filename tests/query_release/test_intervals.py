@@ -358,9 +358,9 @@ class TestMethods:
     def test_columns_without_intervals(self, queries, method):
         release = fitted(queries, ["pay"], method=method)
         for interval in (release.cdf_interval, release.quantile_interval):
-            with pytest.raises(ValueError, match="There are no intervals for columns with"):
+            with pytest.raises(ValueError, match="Intervals for columns are not available with"):
                 interval([0.5])
-        with pytest.raises(ValueError, match="There are no intervals for columns with"):
+        with pytest.raises(ValueError, match="Intervals for columns are not available with"):
             release.histogram_interval([0, 2000])
 
     def test_intervals_of_stumps(self):

@@ -127,7 +127,7 @@ def test_the_labels_are_not_needed_where_all_queries_agree():
     with pytest.raises(ValueError, match="Pass a release of the labels"):
         learner_from_label_parts(*releases[:2], None, THRESHOLDS, BOTH_ENDS)
     same = np.zeros((2, 1))
-    with pytest.raises(ValueError, match="fillers at which some query"):
+    with pytest.raises(ValueError, match="fillers for which some query"):
         learner_from_label_parts(*releases, THRESHOLDS, same)
     releases[1].guarantee_ = None
     assert learner_from_label_parts(*releases, THRESHOLDS, BOTH_ENDS).guarantee is None
@@ -141,7 +141,7 @@ def test_with_public_rows_it_is_over_the_class():
         cuts = np.concatenate([[0.0], np.sort(public[:, 0]), [1.0]])
         gap = np.diff(cuts).argmax()
         best = cuts[gap : gap + 2].mean()
-        Q = cuts[:-1, None]  # one threshold for each labeling of the public rows
+        Q = cuts[:-1, None]  # one threshold for each labelling of the public rows
         rows = (np.arange(4000.0)[:, None] + 0.5) / 4000
         fillers = np.array([[0.1], [0.9]])
         releases = []

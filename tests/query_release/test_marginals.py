@@ -314,8 +314,8 @@ class TestReleases:
         ("changes", "message"),
         [
             ({"workload": []}, "at least one marginal"),
-            ({"workload": [(0, 4)]}, "distinct columns"),
-            ({"workload": [(0, 0)]}, "distinct columns"),
+            ({"workload": [(0, 4)]}, "distinct column numbers"),
+            ({"workload": [(0, 0)]}, "distinct column numbers"),
             ({"sizes": (0, 3, 5, 2)}, "sizes must"),
             ({"sizes": (4, 3, 5, 2, 2)}, "must have shape"),
             ({"sizes": (4, 3, 5, 1)}, "codes from 0"),

@@ -254,7 +254,7 @@ class TestWhichColumns:
         assert release.missing_fraction("income") == 0
 
     def test_one_of_several_columns(self, release):
-        with pytest.raises(ValueError, match="missing_fraction applies to one column"):
+        with pytest.raises(ValueError, match="missing_fraction applies to a single column"):
             release.missing_fraction()
 
 

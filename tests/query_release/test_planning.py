@@ -177,7 +177,7 @@ def test_errors_of_releases(what, m, epsilon):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: epsilon_for(0.0001, n=100), r"error must be at least .* sampling error of the"),
+        (lambda: epsilon_for(0.0001, n=100), r"error must be at least .* sampling error alone"),
         (lambda: epsilon_for(0.1, n=100, n_public=-1), "n_public must be finite and at least 0"),
         (lambda: epsilon_for(0.1, n=100, kind="mean"), "kind must be 'rms' or 'largest'"),
         (
@@ -264,11 +264,11 @@ def test_errors_of_persons_and_weights_are_those_of_releases(settings):
     [
         ({"max_rows_per_group": 0}, "max_rows_per_group must be a positive whole number"),
         ({"max_rows_per_group": 1.5}, "max_rows_per_group must be a positive whole number"),
-        ({"mean_weight": 0}, "mean_weight must be the mean weight over its maximum"),
-        ({"mean_weight": 3.0}, "mean_weight must be the mean weight over its maximum"),
+        ({"mean_weight": 0}, "mean_weight must be the mean weight divided by the maximum weight"),
+        ({"mean_weight": 3.0}, "mean_weight must be the mean weight divided by the maximum weight"),
         ({"mean_weight": 0.5, "design_effect": 0.9}, "design_effect must be from 1 to 1 / mean_w"),
         ({"mean_weight": 0.5, "design_effect": 3.0}, "design_effect must be from 1 to 1 / mean_w"),
-        ({"design_effect": 1.5}, "design_effect needs mean_weight"),
+        ({"design_effect": 1.5}, "design_effect requires mean_weight"),
         ({"mean_weight": 0.5, "queries": 12}, "mean_weight requires MarginalQueries"),
         ({"mean_weight": 0.5, "queries": ThresholdQueries()}, "mean_weight requires MarginalQ"),
     ],

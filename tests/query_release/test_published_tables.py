@@ -277,7 +277,7 @@ class TestTableOfOneNumber:
         table = release.fit(rows[100:], X_public=rows[:100].copy()).table(0)
         assert table["x0"].tolist()[1:] == ["(2.0, 3.0]", "(3.0, 4.0]", "(4.0, 5.0]"]
 
-    @pytest.mark.filterwarnings("ignore:Public rows show|No error bound|There are too few")
+    @pytest.mark.filterwarnings("ignore:The public rows contain|No error bound|There are too few")
     @pytest.mark.parametrize("settings", [{"method": "public"}, {"method": "pmw"}])
     def test_releases_without_intervals(self, settings):
         rows = np.random.default_rng(0).normal(size=(4000, 1))
@@ -286,7 +286,7 @@ class TestTableOfOneNumber:
         assert list(table) == ["x0", "fraction"]
         assert table["fraction"].sum() == pytest.approx(1)
 
-    @pytest.mark.filterwarnings("ignore:Public rows show")
+    @pytest.mark.filterwarnings("ignore:The public rows contain")
     def test_a_constant_has_one_bin(self):
         release = PAPQueryRelease(bounds=(0, 9), method="public", random_state=0)
         table = release.fit(np.ones((50, 1)), X_public=np.ones((20, 1))).table(0)
@@ -352,7 +352,9 @@ class TestUnmeasuredColumns:
     def test_intervals_are_refused(self, jobs):
         for ask in (jobs.mean_interval, jobs.cdf_interval, jobs.quantile_interval):
             arguments = () if ask == jobs.mean_interval else ([0.5],)
-            with pytest.raises(ValueError, match="contains column age, so it has no intervals"):
+            with pytest.raises(
+                ValueError, match="contains column age, so intervals are not available"
+            ):
                 ask(*arguments, column="age")
         for ask in (jobs.mean, jobs.mean_interval):
             with pytest.raises(ValueError, match="The table for age and job was not released"):
@@ -384,7 +386,7 @@ class TestWorkload:
     @pytest.mark.parametrize("workload", [["a", "b"], [0, 1], ("a", "b")])
     def test_columns_without_a_table_are_refused(self, workload):
         first, second = map(repr, workload)
-        spelled = f"[({first}, {second})] for one table over these columns, or workload=[({first},)"
+        spelled = f"[({first}, {second})] for one table of these columns, or workload=[({first},)"
         with pytest.raises(ValueError, match="got columns without a table") as caught:
             self.tables(workload)
         assert spelled in str(caught.value)
@@ -454,7 +456,7 @@ class TestShares:
         np.testing.assert_allclose(table["share"].to_numpy().reshape(4, 4)[:2, :2], truth)
 
     def test_invalid(self, release):
-        with pytest.raises(ValueError, match="at least one column that is not in within"):
+        with pytest.raises(ValueError, match="at least one column that is not also in within"):
             release.table("region", within="region")
 
     def test_calibrated_shares(self, release):

@@ -116,7 +116,7 @@ class TestTails:
     def test_tables_and_lists_end_with_the_public_rows(self, queries):
         columns = ["age", "job"]
         release = fitted(queries, PEOPLE[columns], PUBLIC[columns], bounds={"age": (0, 200)})
-        with pytest.warns(SyntheticTailsWarning, match="age do not extend beyond the range"):
+        with pytest.warns(SyntheticTailsWarning, match="age are limited to the range"):
             rows = release.sample(5000)
         assert rows["age"].max() == PUBLIC["age"].max()
         assert release.fidelity(100).short_columns == ["age"]
@@ -199,11 +199,11 @@ class TestConstraints:
     @pytest.mark.parametrize(
         ("constraints", "message"),
         [
-            ("x >", "A condition may compare columns, numbers and"),
-            ("abs(x) > 3", "A condition may compare columns, numbers and"),
-            ("x.real > 3", "A condition may compare columns, numbers and"),
-            ("x is 3", "A condition may compare columns, numbers and"),
-            ("x ** 2 > 3", "A condition may compare columns, numbers and"),
+            ("x >", "A condition can compare columns, numbers and"),
+            ("abs(x) > 3", "A condition can compare columns, numbers and"),
+            ("x.real > 3", "A condition can compare columns, numbers and"),
+            ("x is 3", "A condition can compare columns, numbers and"),
+            ("x ** 2 > 3", "A condition can compare columns, numbers and"),
             ("z > 3", "A column must be given by its name"),
             ("c == 'z'", "Column c has no category 'z'"),
             ("c", "Column c contains categories, so it cannot be used as a truth value"),
@@ -218,7 +218,7 @@ class TestConstraints:
             check_constraints(constraints, _small_schema()).hold(np.ones((2, 4)))
 
     def test_contradiction(self, release):
-        with pytest.raises(ValueError, match="synthetic rows, only 0 satisfy the constraints"):
+        with pytest.raises(ValueError, match="synthetic rows satisfy the constraints"):
             release.sample(1, constraints="age > 500")
 
     @pytest.mark.parametrize("rate", [0.01, 0.5, 1.0])

@@ -80,8 +80,11 @@ class TestQueryFormats:
             ({"pay": 3}, "'pay'. The columns are age, job, sex"),
             (pd.DataFrame({"pay": [3]}), "'pay'. The columns are age, job, sex"),
             ({3: "f"}, "position below 3"),
-            ({"job": "fram"}, r"'fram' in public rows .* categories are .*'farm'.*\(other\)"),
-            ([["30", "shop"]], "each of 3 columns"),
+            (
+                {"job": "fram"},
+                r"'fram', either in the public rows .* categories are .*'farm'.*\(other\)",
+            ),
+            ([["30", "shop"]], "each of the 3 columns"),
             (["farm"], "each of 3 columns|2D array"),
             (np.full((1, 3), np.nan), "use None to accept any value"),
         ],
@@ -234,7 +237,7 @@ class TestColumnMethods:
 
     def test_columns_without_a_cdf(self, release):
         for curve in (release.cdf, release.quantile):
-            with pytest.raises(ValueError, match=r"one numeric column\. Pass its name"):
+            with pytest.raises(ValueError, match=r"a single numeric column\. Pass the name"):
                 curve([0.5])
             with pytest.raises(ValueError, match="Column job is categorical"):
                 curve([0.5], "job")

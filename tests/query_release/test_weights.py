@@ -207,11 +207,11 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"bounds": None}, "The weights in column weight must have bounds"),
-            ({"bounds": {"weight": (-1, 250)}}, "must have bounds from 0"),
-            ({"weights": "sex"}, "The weights in column sex must have bounds"),
+            ({"bounds": None}, "The weights in column weight must have declared bounds"),
+            ({"bounds": {"weight": (-1, 250)}}, "must have declared bounds that start at 0"),
+            ({"weights": "sex"}, "The weights in column sex must have declared bounds"),
             ({"weights": "pay"}, "got 'pay'. The columns"),
-            ({"method": "public"}, "weights require MarginalQueries and method='auto'"),
+            ({"method": "public"}, "weights requires MarginalQueries and method='auto'"),
             (
                 {"queries": MarginalQueries(workload=[("sex", "weight")])},
                 "workload must not contain the weight column",
@@ -227,7 +227,7 @@ class TestMessages:
         public = survey(100, 1)[["weight"]]
         for queries, message in (
             (MarginalQueries(), "X must have at least one column in addition to"),
-            (ThresholdQueries(), "weights require MarginalQueries"),
+            (ThresholdQueries(), "weights requires MarginalQueries"),
         ):
             release = PAPQueryRelease(queries, weights=0, bounds=(0, 250))
             with pytest.raises(ValueError, match=message):

@@ -54,7 +54,7 @@ def test_sanitizer_receipt_and_few_rows():
     receipt = sanitizer.privacy_
     assert (receipt.epsilon, receipt.delta, receipt.n_private) == (0.5, 0.0, N)
     assert sum(spent.epsilon for spent in receipt.mechanisms) == pytest.approx(0.5)
-    with pytest.warns(NoPublicDataWarning, match="10 rows of 3 features are too few") as caught:
+    with pytest.warns(NoPublicDataWarning, match="10 rows with 3 features are too few") as caught:
         sanitizer.fit(X[:10])
     assert caught[0].filename == __file__
     assert sanitizer.privacy_.epsilon == 0
@@ -231,12 +231,12 @@ class TestOtherSanitizers:
     @pytest.mark.parametrize(
         ("method", "message"),
         [
-            (lambda self, n: np.zeros((n, 2)), "rows of finite numbers with the same columns"),
+            (lambda self, n: np.zeros((n, 2)), "rows of finite numbers in the same columns"),
             (
                 lambda self, n: np.full((n, 3), np.nan),
-                "rows of finite numbers with the same columns",
+                "rows of finite numbers in the same columns",
             ),
-            (lambda self, n: np.zeros((0, 3)), "rows of finite numbers with the same columns"),
+            (lambda self, n: np.zeros((0, 3)), "rows of finite numbers in the same columns"),
         ],
     )
     def test_bad_samples(self, monkeypatch, method, message):
@@ -262,7 +262,7 @@ class TestOtherSanitizers:
             def __init__(self):
                 pass
 
-        with pytest.raises(ValueError, match="must have a parameter epsilon"):
+        with pytest.raises(ValueError, match="must have a parameter 'epsilon'"):
             fitted(sanitizer=NoBudget())
 
 

@@ -370,7 +370,9 @@ class TestWeights:
 class TestStatuses:
     @few_rows
     def test_everything_private(self):
-        with pytest.warns(NoPublicDataWarning, match="all rows get the private label") as caught:
+        with pytest.warns(
+            NoPublicDataWarning, match="all rows are assigned the private label"
+        ) as caught:
             clf = fitted(is_public=np.zeros(N, dtype=bool))
         assert caught[0].filename == __file__
         assert set(clf.predict(X)) == {"negative"}
@@ -397,7 +399,7 @@ class TestStatuses:
             (SHARED[:-1], r"shape \(2000,\); got shape \(1999,\)"),
             (SHARED[:, None], "one boolean per row"),
             (2 * SHARED.astype(int), "must contain True or False"),
-            (np.where(SHARED, "yes", "no"), "of unknown status is private"),
+            (np.where(SHARED, "yes", "no"), "status is unknown, treat the row as private"),
         ],
     )
     def test_unusable_masks(self, mask, message):

@@ -195,7 +195,7 @@ class TestFit:
     def test_too_many_columns_are_refused(self):
         X, y, _ = box_mixture(np.random.default_rng(0), 100, 12, private_inside=True)
         model = clone(BOXES).set_params(max_halfspaces=40)
-        with pytest.raises(CoverSizeError, match="12 columns need at least 48 axis-aligned"):
+        with pytest.raises(CoverSizeError, match="12 columns require at least 48 axis-aligned"):
             model.fit(X, y)
         cover = build_axis_boxes(public_sample(X), 2, 48, 0.05)
         assert len(cover.pool) == 48
@@ -212,7 +212,7 @@ class TestSizes:
         assert faces == sorted(faces)
 
     def test_what_no_number_of_rows_reaches(self):
-        with pytest.raises(ValueError, match=r"No number of rows .* with 2 faces in 500 columns"):
+        with pytest.raises(ValueError, match=r"cannot be reached with 2 faces in 500 columns"):
             n_ppm_boxes(0.1, 0.05, 1.0, 500)
         with pytest.raises(ValueError, match="faces must be an integer from 1 to 5; got 6"):
             n_ppm_boxes(0.1, 0.05, 1.0, 5, faces=6)

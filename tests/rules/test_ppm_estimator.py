@@ -78,7 +78,7 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("y", "private", "message"),
         [
-            (Y, "maybe", "one of the two labels in y; it is neither"),
+            (Y, "maybe", "one of the two labels in y, but it is neither"),
             (np.zeros(N, dtype=int), "yes", "all text or all numbers"),
             (np.full(N, "a"), 1, "one of the two labels"),
             (np.arange(N) % 3, None, "Only binary classification.*SemiPrivateClassifier"),
@@ -223,9 +223,12 @@ class TestWhatComesOut:
     @pytest.mark.parametrize(
         ("settings", "said"),
         [
-            ({"alpha": 0.1}, r'alpha=0.1 has no error bound .* which needs pool="paper" and'),
+            (
+                {"alpha": 0.1},
+                r'no error bound for alpha=0.1 here.* which requires pool="paper" and',
+            ),
             ({"alpha": 0.1, "max_intersections": 1}, "with public rows of at most 6 dimensions"),
-            ({"pool": "paper", "class_weight": {"positive": 2}}, "minimise a weighted error"),
+            ({"pool": "paper", "class_weight": {"positive": 2}}, "minimises a weighted error"),
             ({"pool": "paper", "max_rows_per_group": 1}, "a person may have several rows"),
         ],
     )

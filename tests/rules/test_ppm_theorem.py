@@ -390,14 +390,14 @@ class TestGuarantee:
             assert clf.guarantee_ is None, settings_of
             assert word in clf.guarantee_reason_
         many = PPMHalfspaceClassifier(private_label=1, max_halfspaces=20).fit(np.hstack([X] * 4), y)
-        assert "not the family of Theorem 4.6, which needs" in many.guarantee_reason_  # a plane
+        assert "not those of Theorem 4.6, which requires" in many.guarantee_reason_  # a plane
         wide = np.random.default_rng(0).normal(size=(400, 8))
         many = PPMHalfspaceClassifier(private_label=1, max_halfspaces=20).fit(wide, y)
-        assert "Theorem 4.6 are too many in 8 dimensions" in many.guarantee_reason_
+        assert "in 8 dimensions, Theorem 4.6 requires too many" in many.guarantee_reason_
         described = describe_columns({"a": (-3, 3), "b": (-3, 3)}, size=40)
         frame = pd.DataFrame(X[~mask], columns=["a", "b"])
         written = clone(THEOREM).fit(frame, y[~mask], X_public=described, y_public=np.zeros(40))
-        assert "written from a description" in written.guarantee_reason_
+        assert "created from a description" in written.guarantee_reason_
         apart = clone(THEOREM).fit(X[~mask], y[~mask], X_public=X[mask], y_public=y[mask])
         assert apart.guarantee_ == clone(THEOREM).fit(X, y).guarantee_
 
@@ -444,7 +444,7 @@ class TestSizes:
             shipped = n_ppm(0.1, 0.05, 1.0, d, **settings)
             assert shipped == n_ppm(0.1, 0.05, 1.0, d, supports=supports, **settings)
             assert shipped > 1.2 * n_ppm(0.1, 0.05, 1.0, d, supports=None, **settings)
-        with pytest.raises(ValueError, match=r"No number of rows .* a smaller public_share"):
+        with pytest.raises(ValueError, match=r"cannot be reached .* a smaller public_share"):
             n_ppm(0.1, 0.05, 1.0, 3, realizable=realizable)
 
     @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
@@ -466,7 +466,7 @@ class TestSizes:
         assert max_support_points(d) == max(fits, default=0)
 
     def test_too_few_supports_are_refused(self):
-        with pytest.raises(ValueError, match=r"No number of rows .* supports=30 .* Pass more"):
+        with pytest.raises(ValueError, match=r"cannot be reached with supports=30 .* Pass more"):
             n_ppm(0.1, 0.05, 1.0, 2, supports=30)
         with pytest.raises(ValueError, match='supports must be "shipped" or None for more than 3'):
             n_ppm(0.1, 0.05, 1.0, 4, supports=30)

@@ -393,7 +393,7 @@ def private_rows():
         ({"X_public": PUBLIC[0]}, {}, "X_public must be a table"),
         ({"is_public": np.zeros(N - 1, dtype=bool)}, {}, r"shape \(1500,\); got shape \(1499,\)"),
         ({"is_public": np.full(N, 2)}, {}, "is_public must contain True or False"),
-        ({"is_public": np.full(N, "no")}, {}, "of unknown status is private"),
+        ({"is_public": np.full(N, "no")}, {}, "status is unknown, treat the row as private"),
         ({"is_public": np.ones(N, dtype=bool)}, {}, "at least one private row"),
         ({"y": None}, {}, "requires y"),
         ({"y": Y[:-1]}, {}, "inconsistent numbers of samples"),

@@ -169,14 +169,14 @@ def test_sampled_rows_repeat_the_points():
     ("settings", "kind", "message"),
     [
         ({"domain": np.arange(40.0)[:, None]}, CoverSizeError, "A domain of 40 points"),
-        ({"domain": LINE, "n_points": 200}, CoverSizeError, "200 synthetic rows are too many"),
+        ({"domain": LINE, "n_points": 200}, CoverSizeError, "200 synthetic rows either exceed"),
         ({"domain": [[0.0, 1.0]]}, ValueError, r"one per column of X; got shape \(1, 2\)"),
         ({"domain": [["low"]]}, ValueError, "domain must contain numbers"),
         ({"domain": [[np.inf]]}, ValueError, "domain must contain finite numbers"),
         (
             {"domain": LINE, "hypotheses": Halfspaces(cover="directions", thresholds=1)},
             ValueError,
-            "must have a cover that contains every labeling",
+            "must have a cover that contains every labelling",
         ),
     ],
 )

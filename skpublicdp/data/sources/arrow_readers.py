@@ -29,8 +29,8 @@ DATASET_OPTIONS = {"format": "parquet", "partitioning": "hive"}
 """Options of `pyarrow.dataset.dataset` for Parquet files."""
 
 ONE_SHOT = (
-    "Rows are read in several passes, so record batches must be passed as a list or as a "
-    "function that returns a new iterator each time; got an iterator, which can be read only once."
+    "Record batches must be passed as a list or as a function that returns a new iterator each "
+    "time, because rows are read in several passes; got an iterator, which can be read only once."
 )
 
 
@@ -43,7 +43,7 @@ class DatasetReader(RowReader):
     """
 
     kind = "the dataset"
-    remedy = "check that no file is damaged or cut short and that all have the same columns"
+    remedy = "check that no file is damaged or truncated and that all files have the same columns"
 
     @staticmethod
     def without_dictionaries(table: Any) -> Any:
@@ -151,12 +151,12 @@ class ParquetReader(DatasetReader):
         is_equal, failure = call_silently(has_schema, file, schema)
         if failure is not None:
             raise ReadError(
-                f"The Parquet file {file.path} is damaged or truncated; write it again."
+                f"The Parquet file {file.path} is damaged or truncated. Write it again."
             )
         if not is_equal:
             raise ReadError(
-                "All Parquet files must have the same columns and types as the first file, but "
-                f"the columns of {file.path} differ; write this file again with the same schema."
+                "All Parquet files must have the same columns and types as the first file, but the "
+                f"columns of {file.path} differ. Write this file again with the same schema."
             )
 
 
@@ -170,7 +170,7 @@ class RecordBatchesReader(RowReader):
     """
 
     kind = "the record batches"
-    remedy = "check that every iteration gives all batches, with the same columns and types"
+    remedy = "check that every iteration returns all batches, with the same columns and types"
 
     def __init__(self, source: Any) -> None:
         if isinstance(source, Iterator) or is_instance(source, "pyarrow", "RecordBatchReader"):
@@ -199,7 +199,7 @@ class RecordBatchesReader(RowReader):
         """Return the first record batch, whose schema all other batches must share."""
         for batch in self._batches():
             return batch
-        raise ReadError("At least one record batch must be given; it may have no rows.")
+        raise ReadError("At least one record batch is required, but it may have no rows.")
 
     def _count(self) -> int:
         return sum(batch.num_rows for batch in self._batches())
@@ -214,7 +214,7 @@ class RecordBatchesReader(RowReader):
             if not has_same_columns(batch.schema, self._schema):
                 raise ReadError(
                     "All record batches must have the columns of the first batch, in the same "
-                    "order and with the same types; convert them, for example with "
+                    "order and with the same types. Convert them, for example with "
                     "Table.cast(schema)."
                 )
             table = pa.table(batch) if is_instance(batch, "pyarrow", "RecordBatch") else batch
@@ -231,12 +231,12 @@ class ArrowStreamReader(RowReader):
 
     kind = "the Arrow stream"
     remedy = (
-        "read it by itself to see that it works, and write a stream that can be read only once to "
+        "try to read it on its own, and if it is a stream that can be read only once, write it to "
         "a Parquet file first"
     )
     remedy_if_changed = (
-        "make sure that nothing writes to it during a fit, and write a stream that can be read "
-        "only once to a Parquet file first"
+        "make sure that nothing writes to it during a fit, and if it is a stream that can be read "
+        "only once, write it to a Parquet file first"
     )
 
     def __init__(self, source: Any) -> None:
@@ -288,7 +288,7 @@ class IbisReader(ArrowStreamReader):
     """
 
     kind = "the ibis table"
-    remedy = "run its query by itself to see that it works"
+    remedy = "try to run its query on its own"
     remedy_if_changed = RowReader.remedy_if_changed
 
     def __init__(self, expression: Any) -> None:
@@ -337,8 +337,8 @@ def conform_table(table: Any, schema: Any, reader_kind: str) -> Any:
     decoded = decode_dictionaries(table.select(schema.names))
     if plain_schema(decoded.schema) != schema:
         raise ReadError(
-            f"Every batch of {reader_kind} must have the declared column types, but one batch "
-            "has other types; convert the columns in the query."
+            f"Every batch of {reader_kind} must have the declared column types, but one batch has "
+            "other types. Convert the columns in the query."
         )
     return decoded.cast(schema)
 
@@ -409,8 +409,8 @@ def read_batches(
             actual_types = map(value_type, table.schema.types)
             if not all(map(_is_same_type, types.values(), actual_types)):
                 raise ReadError(
-                    "Parquet files must not change during a fit, but the columns of "
-                    f"{file.path} have changed; make sure that nothing writes to this file."
+                    f"Parquet files must not change during a fit, but the columns of {file.path} "
+                    "have changed. Make sure that nothing writes to this file."
                 )
             yield table.cast(output_schema)
 
@@ -468,7 +468,7 @@ def resolve_paths(source: Any) -> list[str]:
         paths += matches
     if len(paths) > 1 and any(map(os.path.isdir, paths)):
         raise ValueError(
-            "If several paths are given, each must be a file; got a directory; open the "
-            "directory alone, or name its files, as in 'people/*.parquet'."
+            "If several paths are given, each must be a file, but one of them is a directory. Open "
+            "the directory alone, or pass its files, as in 'people/*.parquet'."
         )
     return paths

@@ -90,9 +90,9 @@ class ChunkTask:
             return result, None
         if not is_package_error(failure):
             failure = ReadError(
-                "A chunk of rows could not be processed; check that its columns have the "
-                "declared types and valid values (the original message is withheld, because it "
-                "may quote private values)."
+                "A chunk of rows could not be processed; the error message is withheld, because it "
+                "may quote private values. Check that the columns have the declared types and "
+                "contain valid values."
             )
         return None, without_traceback(failure)
 
@@ -161,8 +161,8 @@ def sum_tables(results: Iterable[Result]) -> Result:
         tables = [np.asarray(table) for table in (result if is_tuple else (result,))]
         if any(table.dtype.kind not in "biu" for table in tables):
             return None, TypeError(
-                "Tables must contain integers, since only integer sums are independent of the "
-                "order."
+                "Tables must contain integers, because only integer sums do not depend on the "
+                "order of summation."
             )
         if not total:
             total = [table.astype(np.int64) for table in tables]

@@ -41,7 +41,7 @@ class DaskReader(WorkerReader):
     """
 
     kind = "the Dask collection"
-    remedy = "compute it by itself and look at the logs of the workers"
+    remedy = "try to compute it on its own, and check the logs of the workers"
 
     def __init__(self, collection: Any) -> None:
         self.flat = collection.ndim == 1
@@ -361,13 +361,13 @@ def check_partition(table: Any, template: Any, length: int) -> Result:
     """
     if table_height(table) != length:
         return None, ReadError(
-            "A Dask collection must contain the same rows whenever it is computed, but the length "
-            "of a partition has changed; write the collection to Parquet files first."
+            "A Dask collection must contain the same rows each time it is computed, but the length "
+            "of a partition has changed. Write the collection to Parquet files first."
         )
     if table.ndim != template.ndim or not _has_same_kinds(table, template):
         return None, ReadError(
-            "Every partition of a Dask collection must have the columns and types that the "
-            "collection declares, but one partition has others; pass the correct `meta` or use "
+            "Every partition of a Dask collection must have the columns and types declared by the "
+            "collection, but one partition has different ones. Pass the correct `meta`, or use "
             "`astype`."
         )
     return _without_undeclared_categories(table, template), None

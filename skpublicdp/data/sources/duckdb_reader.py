@@ -27,7 +27,7 @@ class DuckDBReader(RowReader):
     """Reader of a DuckDB relation, which runs and streams the query once for each pass."""
 
     kind = "the DuckDB relation"
-    remedy = "run its query by itself to see that it works"
+    remedy = "try to run its query on its own"
 
     def __init__(self, relation: Any) -> None:
         self._relation = relation

@@ -22,7 +22,7 @@ class PolarsReader(RowReader):
     """Reader of a `polars.LazyFrame`, which runs and streams the query once for each pass."""
 
     kind = "the lazy frame"
-    remedy = "collect it by itself to see that its query works"
+    remedy = "try to collect it on its own"
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame

@@ -159,8 +159,8 @@ class RowReader(ABC):
             return result
         if not is_package_error(failure):
             failure = ReadError(
-                f"The rows of {cls.kind} could not be read; {cls.remedy} (the message of the "
-                "reader is withheld, because it may quote private values)."
+                f"The rows of {cls.kind} could not be read; {cls.remedy}. The reader's message is "
+                "withheld, because it may quote private values."
             )
         raise without_traceback(failure)
 
@@ -305,8 +305,8 @@ def check_distinct_names(names: Sequence[Any], reader_kind: str) -> None:
     repeated = sorted({str(name) for name in names if list(names).count(name) > 1})
     if repeated:
         raise ValueError(
-            f"Columns of {reader_kind} must have distinct names; {repeated[0]!r} occurs more "
-            "than once, so rename one of them."
+            f"The columns of {reader_kind} must have distinct names, but {repeated[0]!r} occurs "
+            "more than once. Rename one of these columns."
         )
 
 
@@ -320,7 +320,7 @@ class MemoryReader(RowReader):
     """Reader of a table or column in memory, which slices it without copying all rows."""
 
     kind = "a table in memory"
-    remedy = "check that it is an array or a frame"
+    remedy = "check that it is an array or a data frame"
 
     def __init__(self, table: Any) -> None:
         if is_instance(table, "pyarrow", "Array"):

@@ -174,7 +174,7 @@ class _TaskUnpickler(pickle.Unpickler):
         if key not in self._objects:
             raise ReadError(
                 "A site no longer has an object from an earlier task of this fit, probably because "
-                "it was restarted. Open the sites again and repeat the fit."
+                "the site was restarted. Open the sites again and repeat the fit."
             )
         return self._objects[key]
 
@@ -193,7 +193,7 @@ def as_tables(result: Any) -> SiteAnswer:
     is_tuple = isinstance(result, tuple)
     tables = [np.asarray(table) for table in (result if is_tuple else (result,))]
     if any(table.dtype.kind not in "biu" for table in tables):
-        raise TypeError("Only integer tables leave a site.")
+        raise TypeError("Sites may return only integer tables.")
     return SiteAnswer(tuple(table.astype(np.int64) for table in tables), is_tuple)
 
 
@@ -253,8 +253,8 @@ class SitesReader(SiteObject, RowReader):
 
     def _read(self, columns: Sequence[int]) -> NoReturn:
         raise ReadError(
-            "Rows stay at their sites, so X can only be used in sums. Predictions, searches and "
-            "scores of single rows must be computed at each site with its own rows."
+            "X can only be used in sums, because rows never leave their sites. Compute "
+            "predictions, searches and scores of single rows at each site with its own rows."
         )
 
 
@@ -270,6 +270,6 @@ def refuse_sites(*readers: RowReader) -> None:
     """Raise ValueError if either the row reader or the label reader reads rows of sites."""
     if any(isinstance(reader, SitesReader) for reader in readers):
         raise ValueError(
-            "X and y of sites must be columns of the same open_sites(...), since every site keeps "
-            "its own labels. Use rows.drop('y') as X and rows['y'] as y."
+            "X and y must be columns of the same open_sites(...), because each site stores its own "
+            "labels. Use rows.drop('y') as X and rows['y'] as y."
         )

@@ -37,7 +37,7 @@ class SparkReader(WorkerReader):
     """
 
     kind = "the Spark DataFrame"
-    remedy = "run an action on it by itself and look at the logs of the executors"
+    remedy = "try to run an action on it, and check the logs of the executors"
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame

@@ -57,7 +57,7 @@ def check_codes(name: str, codes: NDArray[np.integer], sizes: Attributes) -> NDA
         raise ValueError(f"{name} must contain integers; got dtype {codes.dtype}.")
     if len(codes) and (codes.min() < 0 or (codes.max(axis=0) >= np.array(sizes)).any()):
         raise ValueError(
-            f"{name} must contain codes from 0 to one less than the size of each column."
+            f"{name} must contain codes from 0 to one less than the size of the column."
         )
     return codes
 
@@ -70,7 +70,7 @@ def check_workload(workload: Iterable[Sequence[int]], sizes: Attributes) -> tupl
         is_distinct = len(set(marginal)) == len(marginal) > 0
         if not is_distinct or marginal[0] < 0 or marginal[-1] >= len(sizes):
             raise ValueError(
-                f"A marginal must list distinct columns from 0 to {len(sizes) - 1}; "
+                f"A marginal must be a list of distinct column numbers from 0 to {len(sizes) - 1}; "
                 f"got {tuple(columns)}."
             )
         n_cells = math.prod(sizes[column] for column in marginal)

@@ -287,9 +287,9 @@ def check_cover_size(n_queries: int) -> None:
     """Raise a CoverSizeError if a cover has too many queries."""
     if n_queries > MAX_COVER_QUERIES:
         raise CoverSizeError(
-            f"{n_queries} queries exceed the limit of {MAX_COVER_QUERIES} queries. The number of "
-            "cells is too large, not the number of rows. Use fewer columns or bins, or "
-            'method="auto".'
+            f"The cover has {n_queries} queries, but at most {MAX_COVER_QUERIES} are allowed. This "
+            "depends on the number of cells, not on the number of rows. Use fewer columns or bins, "
+            'or method="auto".'
         )
 
 

@@ -186,9 +186,9 @@ class BoxQueryCover(QueryCover):
             n_cells[widest] -= math.ceil(n_cells[widest] / CELL_REDUCTION)
             if n_cells[widest] < 2:
                 raise CoverSizeError(
-                    f"Two cells for each of {len(n_cells)} columns form more boxes than fit into "
-                    "memory. The number of cells is too large, not the number of rows. Use fewer "
-                    'columns or method="auto".'
+                    f"With {len(n_cells)} columns, even two cells per column form more boxes than "
+                    "fit into memory. This depends on the number of cells, not on the number of "
+                    'rows. Use fewer columns or method="auto".'
                 )
         self.axes = [
             QuantileAxis(column, n_ends, k) for column, k in zip(X_public.T, n_cells, strict=True)

@@ -114,9 +114,9 @@ def _error_guarantee(
     error = min(1.0, radius + sampling + plan.error)
     if error >= 1:
         warn(
-            'The guarantee of method="pmw" is vacuous for these rows, because the bound on the '
-            f"error is 1. {_rows_remedy(estimator, cover, radius, rows.n_public, ledger)}. "
-            'method="auto" has no guarantee, but its errors are usually smaller.',
+            'The guarantee of method="pmw" is vacuous for these rows, because its error bound is '
+            f'1. {_rows_remedy(estimator, cover, radius, rows.n_public, ledger)}. method="auto" '
+            "has no guarantee, but its errors are usually smaller.",
             TooFewRowsWarning,
         )
     if not rows.n_public:
@@ -148,8 +148,8 @@ def _rows_remedy(
     min_error = cover.irreducible_error + min_round_error
     if min_error >= target:
         return (
-            f"No number of rows guarantees an error below {min(1.0, min_error):.2g}, because there "
-            "are too many cells"
+            f"The guaranteed error cannot fall below {min(1.0, min_error):.2g} with any number of "
+            "rows, because there are too many cells"
         )
     private_error = target - radius
     min_private_error = min_round_error if enough is None else max(min_round_error, enough / 2)

@@ -166,8 +166,8 @@ class QueryClass(BaseEstimator, ABC):
         offset_names = [column.name for column in schema.columns if column.has_offset]
         if offset_names and not self.supports_offsets:
             raise ValueError(
-                f"{type(self).__name__} requires ordinary numbers, but column {offset_names[0]} "
-                "contains dates or numbers beyond 2**53. Use StumpQueries or MarginalQueries."
+                f"{type(self).__name__} requires numbers up to 2**53, but column {offset_names[0]} "
+                "contains dates or larger numbers. Use StumpQueries or MarginalQueries."
             )
 
     weights: WeightColumn | None = None
@@ -215,8 +215,8 @@ class QueryClass(BaseEstimator, ABC):
     def table_cells(self, positions: Sequence[int]) -> tuple[NDArray[np.int64], list[list[Any]]]:
         """Return the cells of a table as encoded queries, and the names of their codes."""
         raise ValueError(
-            "table requires a release with queries=MarginalQueries() for categories, and for more "
-            "than one column. Other releases have the table of each numeric column."
+            "table requires a release with queries=MarginalQueries() for categorical columns and "
+            "for several columns. Other releases only have one table for each numeric column."
         )
 
     def bin_cuts(self, position: int) -> Floats | None:
@@ -251,9 +251,9 @@ class QueryClass(BaseEstimator, ABC):
         return False
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound on the number of labelings of m rows by the queries.
+        """Return an upper bound on the number of labellings of m rows by the queries.
 
-        The default is 2^m, the number of all labelings.
+        The default is 2^m, the number of all labellings.
         """
         return 1 << m
 
@@ -382,7 +382,7 @@ class BoxQueries(QueryClass):
         return self.n_ends * n_features
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound on the number of labelings of m rows by the boxes."""
+        """Return an upper bound on the number of labellings of m rows by the boxes."""
         return growth_function(m, self.n_ends * n_features)
 
     @abstractmethod

@@ -87,9 +87,8 @@ def _check_edges(edges: Any, column: Column) -> Floats:
     if not (numbers[1:] > column.low).all() or not (numbers[:-1] < column.high).all():
         low, high = column.format(column.low), column.format(column.high)
         raise ValueError(
-            f"bins of column {column.name} must not lie outside the bounds of the column, {low} to "
-            f"{high}, because numbers are clipped to the bounds. Pass bounds that contain the "
-            "edges."
+            f"The bins of column {column.name} must lie within its bounds, {low} to {high}, "
+            "because numbers are clipped to the bounds. Pass bounds that contain all edges."
         )
     return numbers
 

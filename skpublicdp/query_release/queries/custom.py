@@ -108,9 +108,9 @@ class CustomQueries(QueryClass):
         return bound_queries
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound on the number of labelings of m rows by the queries.
+        """Return an upper bound on the number of labellings of m rows by the queries.
 
-        The bound is the number of all labelings, or the length of the list plus one if that is
+        The bound is the number of all labellings, or the length of the list plus one if that is
         smaller.
         """
         n_labelings = 1 << m
@@ -120,8 +120,8 @@ class CustomQueries(QueryClass):
         """Raise a ValueError if a position is outside the list of queries."""
         if len(positions) and not (positions.min() >= 0 and positions.max() < n_listed):
             raise ValueError(
-                f"Queries of CustomQueries must be positions from 0 to {n_listed - 1}, because the "
-                f"function returns {n_listed} columns."
+                f"Queries of CustomQueries must be column positions from 0 to {n_listed - 1}, "
+                f"because the function returns {n_listed} columns."
             )
 
     def _evaluate(self, X: Floats) -> Answers:
@@ -144,9 +144,9 @@ class CustomQueries(QueryClass):
             return answers
         if n_listed is not None:
             raise RefusedError(
-                "The function of CustomQueries must return booleans for any row, with one row per "
-                "row of X and as many columns as for public rows. Details are withheld because "
-                "the rows may be private."
+                "The function of CustomQueries must return booleans for any rows, with one row per "
+                "row of X and the same number of columns as for public rows. Details are withheld "
+                "because the rows may be private."
             )
         if error is not None:
             raise ValueError(f"The function of CustomQueries raised {type(error).__name__}.")

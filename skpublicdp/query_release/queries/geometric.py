@@ -158,7 +158,7 @@ class HalfspaceQueries(QueryClass):
         return n_features
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound on the number of labelings of m rows by the queries.
+        """Return an upper bound on the number of labellings of m rows by the queries.
 
         The bound is exact for rows in general position (Cover 1965).
         """
@@ -263,8 +263,8 @@ class StumpQueries(QueryClass):
         table = np.asarray(Q, dtype=object)
         if table.ndim != 2 or table.shape[1] != 2:
             raise ValueError(
-                "Queries of StumpQueries must have shape (n_queries, 2): a column, then a "
-                f"threshold or a category; got shape {table.shape}."
+                "Queries of StumpQueries must have shape (n_queries, 2), with a column and a "
+                f"threshold or category in each row; got shape {table.shape}."
             )
         encoded = np.empty((len(table), 2))
         for number, (name, value) in enumerate(table.tolist()):
@@ -280,10 +280,10 @@ class StumpQueries(QueryClass):
         return encoded
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound on the number of labelings of m rows by the stumps.
+        """Return an upper bound on the number of labellings of m rows by the stumps.
 
         A numeric column has m - 1 thresholds between m values. A categorical column has at most m
-        categories. The two constant labelings are counted only once for all columns.
+        categories. The two constant labellings are counted only once for all columns.
         """
         n_thresholds, n_categorical = n_features * max(m - 1, 0), len(self._n_codes())
         return min(1 << m, n_thresholds + 2 + n_categorical)

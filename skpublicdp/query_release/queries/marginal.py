@@ -208,7 +208,11 @@ class MarginalQueries(QueryClass):
         """Raise an error if a parameter is invalid. All types of columns are supported."""
         k: Any = self.k
         if not isinstance(k, Integral) or k < 1:
-            advice = "" if isinstance(k, Real) else " To choose the tables, pass them as workload."
+            advice = (
+                ""
+                if isinstance(k, Real)
+                else (" To choose specific tables, pass them as workload.")
+            )
             raise ValueError(
                 "The 'k' parameter of MarginalQueries must be a positive integer. Got "
                 f"{k!r} instead.{advice}"
@@ -241,10 +245,10 @@ class MarginalQueries(QueryClass):
         return bound_queries
 
     def growth_function(self, m: int, n_features: int) -> int:
-        """Return an upper bound on the number of labelings of m rows by the queries.
+        """Return an upper bound on the number of labellings of m rows by the queries.
 
         After `bind` is called, the bound is the number of cells in the workload, plus one for the
-        labeling in which no row has label 1.
+        labelling in which no row has label 1.
         """
         if not hasattr(self, "_bins"):
             return super().growth_function(m, n_features)
@@ -334,7 +338,7 @@ class MarginalQueries(QueryClass):
         cells = read_cells(Q, schema, self._bins, WILDCARD)
         if self.weights is not None and (cells[:, self.weights.position] != WILDCARD).any():
             raise ValueError(
-                "The weight column cannot be queried, because nothing is released about it."
+                "The weight column cannot be queried, because no information about it is released."
             )
         return cells
 
@@ -350,8 +354,8 @@ class MarginalQueries(QueryClass):
         codes = np.asarray(Q)
         if codes.ndim != 2 or codes.shape[1] != n_features or codes.dtype.kind not in "iu":
             raise ValueError(
-                f"Cells must be codes of shape (n_queries, {n_features}), with -1 for any code; "
-                f"got {codes.dtype} of shape {codes.shape}."
+                f"Cells must be integer codes of shape (n_queries, {n_features}), in which -1 "
+                f"stands for any code; got {codes.dtype} of shape {codes.shape}."
             )
         return codes
 
@@ -374,8 +378,8 @@ def _read_workload(workload: Any, schema: Schema) -> list[tuple[Any, ...]]:
         first, second = map(repr, shown)
         raise ValueError(
             "workload must be a list of tables, and each table a list of columns; got columns "
-            f"without a table. Pass workload=[({first}, {second})] for one table over these "
-            f"columns, or workload=[({first},), ({second},)] for a table of each."
+            f"without a table. Pass workload=[({first}, {second})] for one table of these columns, "
+            f"or workload=[({first},), ({second},)] for one table of each column."
         )
     return [
         (entry,) if single else tuple(entry)
@@ -426,9 +430,10 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
             rows[is_number, position] = encode(values[is_number])
         except NotNumbersError:
             raise ValueError(
-                f"A query about column {column.name} must contain one number, neither missing nor "
-                "infinite, which stands for its bin. For a range of numbers, use histogram or cdf, "
-                "or IntervalQueries or RectangleQueries in a release of its own."
+                f"A query about column {column.name} must contain one number, neither NaN nor "
+                "infinite, which selects the bin that contains it. For a range of numbers, use "
+                "histogram or cdf, or make a separate release with IntervalQueries or "
+                "RectangleQueries."
             ) from None
         codes[is_restricted, position] = bins.codes(rows)[:, position]
     return codes
@@ -479,7 +484,8 @@ def _array_to_objects(Q: Any, schema: Schema) -> Objects:
     array = np.asarray(Q)
     if array.dtype.kind == "f" and np.isnan(array).any():
         raise ValueError(
-            "Queries of MarginalQueries contain NaN. In an array, use None to accept any value."
+            "Queries of MarginalQueries must not contain NaN. In an array, use None to accept any "
+            "value."
         )
     if array.dtype.kind == "M":  # numpy converts nanoseconds to integer objects, not dates
         array = array.astype("datetime64[us]")
@@ -491,9 +497,9 @@ def _array_to_objects(Q: Any, schema: Schema) -> Objects:
     if array.ndim != 2 or array.shape[1] != n_columns:
         listed_names = _join_first(names, MAX_LISTED_COLUMNS)
         raise ValueError(
-            f"Expected one value for each of {n_columns} columns ({listed_names}), or None to "
-            f"accept any value, in shape (n_queries, {n_columns}); got shape {array.shape}. To "
-            "restrict only some columns, pass a dict from columns to values."
+            f"Queries must have shape (n_queries, {n_columns}), with one value for each of the "
+            f"{n_columns} columns ({listed_names}), or None to accept any value; got shape "
+            f"{array.shape}. To restrict only some columns, pass a dict from columns to values."
         )
     return array
 
@@ -511,8 +517,8 @@ def check_categories(values: Objects, column: Column) -> None:
         if value not in categories:
             listed_categories = _join_first(list(map(repr, column.names)), MAX_LISTED_CATEGORIES)
             raise ValueError(
-                f"Column {column.name} has no category {value!r} in public rows or in its type. "
-                f"Its categories are {listed_categories}."
+                f"Column {column.name} has no category {value!r}, either in the public rows or in "
+                f"its type. Its categories are {listed_categories}."
             )
 
 
