@@ -249,8 +249,14 @@ def test_allowed_types_are_those_of_the_schema():
         ),
         ({"publication_date": date(2026, 1, 1)}, "publication_date must be a string"),
         ({"publication_date": "2026-13-01"}, "publication_date must be a string"),
-        ({"data_curators": "Office"}, "data_curators must be a list that contains at least one name"),
-        ({"registry_authors": []}, "registry_authors must be a list that contains at least one name"),
+        (
+            {"data_curators": "Office"},
+            "data_curators must be a list that contains at least one name",
+        ),
+        (
+            {"registry_authors": []},
+            "registry_authors must be a list that contains at least one name",
+        ),
     ],
 )
 def test_what_is_refused(values, message):
