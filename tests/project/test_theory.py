@@ -65,7 +65,7 @@ RESULTS = {
 }
 """Every numbered result of the four papers, by the heading of the paper's section.
 
-The algorithms of the first paper are those of the version in the proceedings.
+Remark 1 of the first paper is in its full version only.
 """
 
 NOT_IMPLEMENTED = {("Corollary", "3.4"), ("Corollary", "4.18")}
