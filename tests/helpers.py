@@ -9,7 +9,7 @@ from collections import defaultdict
 from fractions import Fraction
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.stats import binom, chi2
 
 from skpublicdp.hypotheses import PublicSample
 from skpublicdp.hypotheses.base import tabulate
@@ -17,6 +17,16 @@ from skpublicdp.mechanisms.exact_exp import exp_minus
 from skpublicdp.mechanisms.exponential import probabilities
 
 FALSE_ALARM = 1e-6
+
+
+def allowed_failures(trials, beta):
+    """Return a number of failures that a rate of beta exceeds with probability FALSE_ALARM only.
+
+    There must be enough trials for more failures than that, or else the test could not fail.
+    """
+    limit = binom.isf(FALSE_ALARM, trials, beta)
+    assert limit < trials, f"{trials} trials cannot refute a rate of {beta}"
+    return limit
 
 
 def two_up(value):

@@ -21,7 +21,7 @@ from skpublicdp.audit import (
 )
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.query_release import MarginalQueries, StumpQueries
-from tests.helpers import FALSE_ALARM
+from tests.helpers import FALSE_ALARM, allowed_failures
 
 
 def people(rng, n, shares):
@@ -257,7 +257,7 @@ class TestCurves:
             rates = TracingAttack(np.zeros(1), rng.random(40)).rates(0.1, level=0.9)
             low, high = rates.fpr_interval
             missed += not low <= 1 - rates.threshold <= high
-        assert missed <= binom.isf(FALSE_ALARM, 2000, 0.1)
+        assert missed <= allowed_failures(2000, 0.1)
 
     def test_picture(self):
         pyplot = pytest.importorskip("matplotlib.pyplot")

@@ -24,7 +24,7 @@ from skpublicdp.hypotheses import FiniteClass, Intervals, Thresholds
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.mechanisms.exponential import draw
 from skpublicdp.mechanisms.randomness import SeededBits
-from tests.helpers import FALSE_ALARM, public_sample
+from tests.helpers import allowed_failures, public_sample
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:Only .* public row")]
 
@@ -35,7 +35,7 @@ EPSILONS = st.floats(0.01, 20)
 
 def assert_failures_allowed(failures, trials, beta):
     """A rate of beta exceeds the limit with probability FALSE_ALARM only."""
-    assert failures <= binom.isf(FALSE_ALARM, trials, beta)
+    assert failures <= allowed_failures(trials, beta)
 
 
 class TestOneFixedRule:
@@ -183,7 +183,7 @@ class TestFinite:
     def test_four_fifths_of_the_rows_are_too_few(self):
         """Nothing is lost at small epsilon: the bound is reached but for the normalization."""
         failures = count_failures(0, 0.02, share=0.8, trials=400)
-        assert failures > binom.isf(FALSE_ALARM, 400, BETA)
+        assert failures > allowed_failures(400, BETA)
 
 
 class Exceptions:

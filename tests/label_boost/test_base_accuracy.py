@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.stats import binom, laplace
+from scipy.stats import laplace
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from skpublicdp import (
@@ -26,7 +26,7 @@ from skpublicdp.label_boost.guarantee import label_boost_guarantee
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
 from skpublicdp.label_boost.procedure import rows_for_base_learner
 from skpublicdp.privacy.ledger import Ledger
-from tests.helpers import FALSE_ALARM
+from tests.helpers import allowed_failures
 from tests.label_boost.test_guarantees import (
     MODELS,
     Above,
@@ -127,7 +127,7 @@ class TestThirdParty:
             error = (base.predict(X) != y).mean()
             failures += error > bound
             halves += error > 0.02 * bound
-        assert failures <= binom.isf(FALSE_ALARM, runs, beta)
+        assert failures <= allowed_failures(runs, beta)
         assert halves > 0
         # the sum of max(D, 0), which the bound is about, has no slack beyond Chernoff's
         rng = np.random.default_rng(0)
@@ -212,7 +212,7 @@ class TestThirdParty:
             base = Histogram(0.5, [0, 1], seed).fit(X, y)
             cells = np.arange(CELLS)
             failures += shares[base.predict(cells[:, None]) != (cells > CUT)].sum() > alpha
-        assert failures <= binom.isf(FALSE_ALARM, runs, 0.05)
+        assert failures <= allowed_failures(runs, 0.05)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("alpha", [0.2, 0.3])
@@ -223,7 +223,7 @@ class TestThirdParty:
             clf = ages(seed, *sizes, n_base=None, alpha=alpha / 4)
             assert clf.n_rounds_ == 1
             failures += excess_of_ages(clf) > min(alpha, clf.guarantee_)
-        assert failures <= binom.isf(FALSE_ALARM, runs, 0.05)
+        assert failures <= allowed_failures(runs, 0.05)
 
 
 @pytest.mark.slow
@@ -240,7 +240,7 @@ def test_rectangles_of_few_labels(alpha):
         assert clf.n_rounds_ == 1
         assert clf.guarantee_ <= alpha
         failures += excess_of_box(clf) > clf.guarantee_
-    assert failures <= binom.isf(FALSE_ALARM, runs, 0.05)
+    assert failures <= allowed_failures(runs, 0.05)
 
 
 SIDE = 6
@@ -299,7 +299,7 @@ def test_boxes_in_three_columns_of_few_labels(alpha):
         assert clf.n_rounds_ == 1
         assert clf.guarantee_ <= alpha
         failures += excess_of_cube(clf) > clf.guarantee_
-    assert failures <= binom.isf(FALSE_ALARM, runs, 0.05)
+    assert failures <= allowed_failures(runs, 0.05)
 
 
 @pytest.mark.parametrize("resampled", [False, True])
@@ -348,7 +348,7 @@ def test_disagreements_in_the_population_are_rarer_than_declared_errors_allow():
         disagreement = gaps[:d].sum()  # the rule errs on no row and on the largest gaps
         log_pairs = math.log(2 * n + 1) + math.log(growth_function(2 * n, 2 * d))
         failures += disagreement > relative_deviation_bound(0.0, n, log_pairs, beta)
-    assert failures <= binom.isf(FALSE_ALARM, runs, beta)
+    assert failures <= allowed_failures(runs, beta)
 
 
 class Listed(ClassifierMixin, BaseEstimator):

@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from skpublicdp.accounting import Draw, Steps, plan_delta, rho_price, zcdp_rho
 from skpublicdp.guarantees import (
@@ -33,7 +32,7 @@ from skpublicdp.query_release.pmw.halfspace_cover import (
     HalfspaceQueryCover,
     choose_points,
 )
-from tests.helpers import FALSE_ALARM
+from tests.helpers import allowed_failures
 from tests.kit import Recorder, enumerate_runs, exp_above, index_by_release, worst_ratio
 
 INF = np.inf
@@ -249,7 +248,7 @@ class TestHalfspaces:
             radius = cover.radius(len(X), 3, beta)
             failures += reassigned + disagreement > radius
             ratios.append((reassigned + disagreement) / radius)
-        assert failures <= binom.isf(FALSE_ALARM, runs, beta)
+        assert failures <= allowed_failures(runs, beta)
         assert max(ratios) > 0.2
 
     def test_a_row_has_the_cell_of_the_nearest_candidate(self):
@@ -407,7 +406,7 @@ class TestRadius:
             radius, worst = axis.radius(m, beta, 1), between_cuts(axis)
             failures += worst > radius
             shares.append(worst / radius)
-        assert failures <= binom.isf(FALSE_ALARM, trials, beta)
+        assert failures <= allowed_failures(trials, beta)
         assert max(shares) > 0.5
 
     def test_all_numbers_of_skipped_rows_share_beta(self):

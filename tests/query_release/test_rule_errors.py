@@ -5,13 +5,12 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import DecisionTrees, Stumps, Thresholds
 from skpublicdp.query_release import ErrorQueries, learner_from_release
-from tests.helpers import FALSE_ALARM
+from tests.helpers import allowed_failures
 
 LINE = np.arange(4.0)[:, None]
 ERRORS = ErrorQueries.of(Thresholds(), LINE)
@@ -83,7 +82,7 @@ def test_with_beta_it_is_over_the_class_that_was_covered():
         failures += loss > learned.guarantee
         max_ratio = max(max_ratio, loss / learned.guarantee)
         assert learner_from_release(release, errors).guarantee == 0  # of the listed rules
-    assert failures <= binom.isf(FALSE_ALARM, 200, beta)
+    assert failures <= allowed_failures(200, beta)
     assert max_ratio > 0.3
 
 

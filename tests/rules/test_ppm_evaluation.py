@@ -25,7 +25,7 @@ from skpublicdp.guarantees.ppm import (
 from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.privacy.ledger import Ledger
-from tests.helpers import FALSE_ALARM, public_sample
+from tests.helpers import allowed_failures, public_sample
 
 pytestmark = pytest.mark.once
 
@@ -121,7 +121,7 @@ class TestManyRules:
             for log_rules in failures:
                 promised = evaluated_guarantee(counts, 0.2, log_rules).bound
                 failures[log_rules] += promised < 0.5
-        assert failures[math.log(n_rules)] <= binom.isf(FALSE_ALARM, trials, 0.2)
+        assert failures[math.log(n_rules)] <= allowed_failures(trials, 0.2)
         assert failures[0.0] > trials / 2
 
     @few_rows
@@ -333,7 +333,7 @@ class TestFrequencies:
     @pytest.mark.parametrize(("n", "d", "noise"), [(400, 4, 0.1), (2000, 8, 0.0)])
     def test_counted_errors(self, n, d, noise):
         model = clone(EVALUATED).set_params(beta=0.3, max_halfspaces=10, evaluation_share=0.3)
-        assert n_violations(model, 30, n, d, 0.4, noise, 0.1) <= binom.isf(FALSE_ALARM, 30, 0.3)
+        assert n_violations(model, 30, n, d, 0.4, noise, 0.1) <= allowed_failures(30, 0.3)
 
     def test_status_errors(self):
         """A third of the public label is private: .1 of all rows."""
@@ -341,7 +341,7 @@ class TestFrequencies:
             private_label=1, pool="paper", beta=0.1, status_error=0.1, epsilon=4.0
         )
         failures = n_violations(paper, 10, 3000, 1, 0.3, 0.0, 1 / 3)
-        assert failures <= binom.isf(FALSE_ALARM, 10, 0.1)
+        assert failures <= allowed_failures(10, 0.1)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("d", [4, 5, 6, 7, 8])
@@ -361,14 +361,14 @@ class TestFrequencies:
     @pytest.mark.parametrize(("n", "d", "noise"), [(150, 4, 0.3), (1000, 5, 0.1), (4000, 8, 0.0)])
     def test_counted_errors_often(self, n, d, noise):
         model = clone(EVALUATED).set_params(beta=0.3, max_halfspaces=6, evaluation_share=0.5)
-        assert n_violations(model, 200, n, d, 0.4, noise, 0.1) <= binom.isf(FALSE_ALARM, 200, 0.3)
+        assert n_violations(model, 200, n, d, 0.4, noise, 0.1) <= allowed_failures(200, 0.3)
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("n", "d"), [(2000, 1), (6000, 2)])
     def test_status_errors_often(self, n, d):
         paper = PPMHalfspaceClassifier(private_label=1, pool="paper", beta=0.1, status_error=0.1)
         failures = n_violations(paper, 30, n, d, 0.3, 0.0, 1 / 3)
-        assert failures <= binom.isf(FALSE_ALARM, 30, 0.1)
+        assert failures <= allowed_failures(30, 0.1)
 
 
 @pytest.mark.parametrize(

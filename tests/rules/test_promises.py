@@ -10,7 +10,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from skpublicdp import SemiPrivateClassifier
 from skpublicdp.accounting import exact_fraction
@@ -36,7 +35,7 @@ from skpublicdp.hypotheses import (
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.mechanisms.exponential import draw
 from skpublicdp.mechanisms.randomness import SeededBits
-from tests.helpers import FALSE_ALARM, public_sample
+from tests.helpers import allowed_failures, public_sample
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:Only .* public row")]
 
@@ -57,7 +56,7 @@ class Exceptions:
 
 def assert_failures_allowed(failures, trials, beta):
     """A rate of beta exceeds the limit with probability FALSE_ALARM only."""
-    assert failures <= binom.isf(FALSE_ALARM, trials, beta)
+    assert failures <= allowed_failures(trials, beta)
 
 
 def predictions(cover, points):
