@@ -15,7 +15,11 @@ from skpublicdp.guarantees.lower_bounds import (
     n_public_lower,
     n_query_release_lower,
 )
-from skpublicdp.guarantees.mixed_boxes import n_ppm_boxes, n_ppm_growing_boxes
+from skpublicdp.guarantees.mixed_boxes import (
+    n_ppm_boxes,
+    n_ppm_growing_boxes,
+    n_ppm_growing_unions,
+)
 from skpublicdp.guarantees.population import (
     Cuts,
     Promise,
@@ -66,6 +70,7 @@ __all__ = [
     "n_ppm",
     "n_ppm_boxes",
     "n_ppm_growing_boxes",
+    "n_ppm_growing_unions",
     "n_ppm_paper",
     "n_private",
     "n_public",

@@ -1,12 +1,17 @@
-"""Sample size and error bound for axis-aligned boxes on mixtures of private and public rows."""
+"""Sample sizes and error bounds for boxes and polytopes on mixtures of private and public rows."""
 
 from __future__ import annotations
 
 import math
 
 from skpublicdp.guarantees.certificates import excess_error
-from skpublicdp.guarantees.growth import check_ranges, log_growth, smallest_integer
-from skpublicdp.guarantees.population import Promise, capped_guarantee
+from skpublicdp.guarantees.growth import (
+    check_ranges,
+    growth_function,
+    log_growth,
+    smallest_integer,
+)
+from skpublicdp.guarantees.population import Promise, capped_guarantee, uniform_error
 from skpublicdp.guarantees.ppm import Complexity, compression_error, status_assumption
 
 MAX_AXIS_HALFSPACES = {1: 1400, 2: 1400, 3: 404, 4: 88, 5: 34}
@@ -244,15 +249,112 @@ def n_ppm_growing_boxes(
             f"may add an error of {cover_error:.2g}. Pass fewer columns, fewer faces or a smaller "
             "public_share."
         )
-    # half of beta is for the draws of one label and the last draw, half for sampling
-    n_draws = 2 * n_faces + 1
-    log_beta_per_draw = math.log(beta / 2 / (n_faces + 1))
-    draw_loss = 2 * n_draws * (math.log(1 + 2 * cuts * int(d)) - log_beta_per_draw) / epsilon
-    last_draw_loss = 2 * n_draws * (math.log(n_draws + 1) - log_beta_per_draw) / epsilon
-    loss = n_faces * (draw_loss + 1) + last_draw_loss
+    loss = _greedy_loss(beta / 2, epsilon, n_faces, 2 * cuts * int(d))
 
     def is_enough(n: int) -> bool:
         sampling_error = compression_error(n, box_complexity(n, int(d), n_faces), beta / 2)
         return fixed_error + loss / n + sampling_error <= alpha
 
     return smallest_integer(is_enough, start=n_faces + 1)
+
+
+def n_ppm_growing_unions(
+    alpha: float, beta: float, epsilon: float, d: int, *, halfspaces: int
+) -> int:
+    """Return the number of rows for a union of halfspaces in all directions, drawn one at a time.
+
+    Parameters
+    ----------
+    alpha : float
+        Population error, in (0, 1), if the private label is on a union of at most `halfspaces`
+        halfspaces and the public label is outside it, and the label determines which rows are
+        private. The region of the public label is then a polytope.
+    beta : float
+        Probability, in (0, 1), with which the learner may fail.
+    epsilon : float
+        Privacy budget.
+    d : int
+        Number of features.
+    halfspaces : int
+        Number of halfspaces in the union.
+
+    Returns
+    -------
+    int
+        Number of private and public rows together for `PPMHalfspaceClassifier` with
+        ``pool="paper"``, ``max_intersections=max(6, math.ceil(halfspaces * d * math.log(4 /
+        alpha)))``, ``alpha=alpha / 4`` and the other parameters at their defaults.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or if no number of rows suffices because there are too many
+        draws for the precision of the weights.
+
+    Notes
+    -----
+    Let a = alpha / 4. Each halfspace of the union is covered, on the private rows, by the
+    complements of d halfspaces whose boundaries pass through public points. The learner draws ``m =
+    ceil(halfspaces d ln(1 / a))`` halfspaces for each label, at least 6, and spends ε / (2m + 1) on
+    each draw. The error on the rows is then at most the sum of a, of ``m / n`` times the error of
+    one draw, and of the error of the last draw. The bound for sampling is `uniform_error` for
+    unions of m + 2 d halfspaces. Proof: docs/proofs/mixtures.md.
+
+    The learner draws from at most 5788 halfspaces, so the public rows may have at most 2894
+    distinct values on a line, and 75 or 25 distinct points in two or three dimensions. With more
+    points, the fit raises `CoverSizeError`, without spending any privacy budget. The number of rows
+    is therefore useful for features with few values.
+
+    References
+    ----------
+    R. Bassily, S. Moran and A. Nandi (2020). Learning from mixtures of private and public
+    populations. NeurIPS. Corollary 4.4; for the search, C. Harshaw, M. Feldman, J. Ward and A.
+    Karbasi (2019). Submodular maximization beyond non-negativity: guarantees, fast algorithms, and
+    applications. ICML.
+
+    Examples
+    --------
+    >>> n_ppm_growing_unions(alpha=0.3, beta=0.05, epsilon=1.0, d=2, halfspaces=2)
+    54911
+    """
+    check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, halfspaces=halfspaces)
+    first_weight = alpha / 4
+    n_faces = max(MAX_LISTED_FACES + 1, math.ceil(halfspaces * d * math.log(4 / alpha)))
+    fixed_error = first_weight + n_faces / WEIGHT_UNIT
+    if fixed_error >= alpha:
+        raise ValueError(
+            f"No number of rows reduces the error to alpha={alpha!r} with {halfspaces} halfspaces "
+            f"in {d} dimensions, because rounding the weights of {n_faces} draws may add an error "
+            f"of {n_faces / WEIGHT_UNIT:.2g}. Pass fewer halfspaces or a larger alpha."
+        )
+    loss = _greedy_loss(beta / 2, epsilon, n_faces, MAX_GROWING_HALFSPACES)
+
+    def is_enough(n: int) -> bool:
+        sampling_error = uniform_error(n, beta / 2, _n_unions(2 * n, int(d), n_faces))
+        return fixed_error + loss / n + sampling_error <= alpha
+
+    return smallest_integer(is_enough)
+
+
+def _n_unions(n: int, d: int, n_faces: int) -> int:
+    """Return an upper bound on the number of labellings of n rows by the rules of a search.
+
+    A rule predicts either label on a union of at most `n_faces` halfspaces and of up to 2 d
+    halfspaces that contain the rows outside the affine hull of the public rows. By Cover (1965), a
+    halfspace labels n rows in at most ``2 growth_function(n - 1, d)`` ways.
+    """
+    n_labellings = 2 * growth_function(n - 1, d)
+    return 2 * n_labellings ** (n_faces + 2 * d)
+
+
+def _greedy_loss(beta: float, epsilon: float, n_faces: int, pool_size: int) -> float:
+    """Return a bound on the number of errors due to the draws of a search.
+
+    The bound fails with probability `beta`. It includes the draws for one label, the rounding of
+    their losses to integers, and the last draw.
+    """
+    n_draws = 2 * n_faces + 1
+    log_beta_per_draw = math.log(beta / (n_faces + 1))
+    draw_loss = 2 * n_draws * (math.log(1 + pool_size) - log_beta_per_draw) / epsilon
+    last_draw_loss = 2 * n_draws * (math.log(n_draws + 1) - log_beta_per_draw) / epsilon
+    return n_faces * (draw_loss + 1) + last_draw_loss

@@ -13,7 +13,12 @@ from sklearn.base import clone
 from skpublicdp import PPMHalfspaceClassifier
 from skpublicdp.accounting import Draw
 from skpublicdp.exceptions import CoverSizeError, NoPublicDataWarning, UnprovedWarning
-from skpublicdp.guarantees import growth_function, n_ppm_growing_boxes
+from skpublicdp.guarantees import (
+    growth_function,
+    n_ppm_growing_boxes,
+    n_ppm_growing_unions,
+)
+from skpublicdp.guarantees.mixed_boxes import _n_unions
 from skpublicdp.hypotheses.axis_boxes import axis_pool
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.finite import ListedCover
@@ -379,3 +384,86 @@ class TestSize:
             n_ppm_growing_boxes(0.1, 0.05, 1.0, 3, faces=7)
         with pytest.raises(ValueError, match=r"faces must be an integer .* got 2\.5"):
             n_ppm_growing_boxes(0.1, 0.05, 1.0, 3, faces=2.5)
+
+
+def union_violations(trials, n, alpha, epsilon, points, halfspaces):
+    """Count how often the error of the learner of `n_ppm_growing_unions` exceeds alpha.
+
+    Rows are some of the points, with masses at random. The public label is inside a polytope.
+    """
+    d = points.shape[1]
+    model = clone(MODEL).set_params(
+        pool="paper",
+        epsilon=epsilon,
+        alpha=alpha / 4,
+        max_intersections=max(6, math.ceil(halfspaces * d * math.log(4 / alpha))),
+    )
+    failures = 0
+    for seed in range(trials):
+        rng = np.random.default_rng(seed)
+        scores = points @ rng.normal(size=(d, halfspaces))
+        truth = (scores >= np.quantile(scores, 0.5 ** (1 / halfspaces), axis=0)).any(axis=1)
+        masses = rng.dirichlet(np.ones(len(points)))
+        cells = rng.choice(len(points), size=n, p=masses)
+        model.set_params(random_state=seed).fit(points[cells], truth[cells].astype(int))
+        failures += masses[model.predict(points) != truth].sum() > alpha
+    return failures
+
+
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.UnprovedWarning")
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+class TestUnionSize:
+    GRID = np.array(list(itertools.product(range(5), repeat=2)), dtype=float)
+
+    def test_the_promise_at_its_own_size(self):
+        """Fails if all runs fail."""
+        n = n_ppm_growing_unions(0.4, 0.2, 16.0, 2, halfspaces=2)
+        failures = union_violations(9, n, 0.4, 16.0, self.GRID, 2)
+        assert failures <= allowed_failures(9, 0.2)
+
+    def test_too_few_rows_are_refuted(self):
+        failures = union_violations(20, 60, 0.1, 1.0, self.GRID, 2)
+        assert failures > allowed_failures(20, 0.2)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize(
+        ("points", "halfspaces"),
+        [
+            (GRID, 3),
+            (np.arange(200.0)[:, None], 2),
+            (np.array(list(itertools.product(range(3), repeat=3)), dtype=float), 1),
+        ],
+        ids=["plane", "line", "space"],
+    )
+    def test_the_promise_often(self, points, halfspaces):
+        """Fails from a rate of .7 on."""
+        n = n_ppm_growing_unions(0.4, 0.2, 8.0, points.shape[1], halfspaces=halfspaces)
+        failures = union_violations(30, n, 0.4, 8.0, points, halfspaces)
+        assert failures <= allowed_failures(30, 0.2)
+
+    @pytest.mark.parametrize(("n", "d", "n_faces"), [(6, 1, 2), (6, 2, 1), (7, 2, 2)])
+    def test_labellings_by_unions_are_no_more_than_counted(self, n, d, n_faces):
+        rng = np.random.default_rng(n)
+        X = rng.normal(size=(n, d))
+        normals, offsets = rng.normal(size=(20_000, d)), rng.normal(size=20_000)
+        labels = np.unique(offsets < X @ normals.T, axis=1)
+        assert labels.shape[1] <= 2 * growth_function(n - 1, d)
+        unions = {
+            (labels[:, list(chosen)].any(axis=1) ^ inside).tobytes()
+            for chosen in itertools.combinations_with_replacement(range(labels.shape[1]), n_faces)
+            for inside in (False, True)
+        }
+        assert len(unions) <= _n_unions(n, d, n_faces)
+
+    def test_more_rows_for_more_halfspaces_and_a_smaller_alpha(self):
+        size = n_ppm_growing_unions(0.3, 0.05, 1.0, 2, halfspaces=2)
+        for harder in ((0.2, 0.05, 1.0, 2, 2), (0.3, 0.01, 1.0, 2, 2), (0.3, 0.05, 0.5, 2, 2)):
+            assert n_ppm_growing_unions(*harder[:4], halfspaces=harder[4]) > size
+        assert n_ppm_growing_unions(0.3, 0.05, 1.0, 3, halfspaces=2) > size
+        assert n_ppm_growing_unions(0.3, 0.05, 1.0, 2, halfspaces=3) > size
+
+    def test_what_no_number_of_rows_reaches(self):
+        with pytest.raises(ValueError, match=r"No number of rows .* the weights of \d+ draws"):
+            n_ppm_growing_unions(0.01, 0.05, 1.0, 20, halfspaces=100)
+        with pytest.raises(ValueError, match="halfspaces must be positive and finite; got 0"):
+            n_ppm_growing_unions(0.1, 0.05, 1.0, 3, halfspaces=0)
