@@ -343,8 +343,8 @@ def _n_unions(n: int, d: int, n_faces: int) -> int:
     halfspaces that contain the rows outside the affine hull of the public rows. By Cover (1965), a
     halfspace labels n rows in at most ``2 growth_function(n - 1, d)`` ways.
     """
-    n_labellings = 2 * growth_function(n - 1, d)
-    return 2 * n_labellings ** (n_faces + 2 * d)
+    n_labellings: int = (2 * growth_function(n - 1, d)) ** (n_faces + 2 * d)
+    return 2 * n_labellings
 
 
 def _greedy_loss(beta: float, epsilon: float, n_faces: int, pool_size: int) -> float:
