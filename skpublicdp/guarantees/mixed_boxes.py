@@ -323,9 +323,9 @@ def n_ppm_growing_unions(
     fixed_error = first_weight + n_faces / WEIGHT_UNIT
     if fixed_error >= alpha:
         raise ValueError(
-            f"No number of rows reduces the error to alpha={alpha!r} with {halfspaces} halfspaces "
-            f"in {d} dimensions, because rounding the weights of {n_faces} draws may add an error "
-            f"of {n_faces / WEIGHT_UNIT:.2g}. Pass fewer halfspaces or a larger alpha."
+            f"alpha={alpha!r} cannot be reached with {halfspaces} halfspaces in {d} columns, "
+            f"however many rows there are, because rounding the weights of {n_faces} draws may add "
+            f"an error of {n_faces / WEIGHT_UNIT:.2g}. Pass fewer halfspaces or fewer columns."
         )
     loss = _greedy_loss(beta / 2, epsilon, n_faces, MAX_GROWING_HALFSPACES)
 

@@ -463,7 +463,7 @@ class TestUnionSize:
         assert n_ppm_growing_unions(0.3, 0.05, 1.0, 2, halfspaces=3) > size
 
     def test_what_no_number_of_rows_reaches(self):
-        with pytest.raises(ValueError, match=r"No number of rows .* the weights of \d+ draws"):
+        with pytest.raises(ValueError, match=r"with 100 halfspaces .* the weights of \d+ draws"):
             n_ppm_growing_unions(0.01, 0.05, 1.0, 20, halfspaces=100)
         with pytest.raises(ValueError, match="halfspaces must be positive and finite; got 0"):
             n_ppm_growing_unions(0.1, 0.05, 1.0, 3, halfspaces=0)
