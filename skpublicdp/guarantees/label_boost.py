@@ -93,9 +93,16 @@ class BaseAccuracy:
         Raises
         ------
         ValueError
-            If `error` returns a negative number or NaN.
+            If `error` raises an exception, or returns a negative number, NaN or no number.
         """
-        declared_error = float(self.error(n, epsilon, beta))
+        try:
+            declared_error = float(self.error(n, epsilon, beta))
+        except Exception as failure:  # its arguments are public numbers, so it may be quoted
+            raise ValueError(
+                f"The error of BaseAccuracy must return a number for all numbers of rows; for {n} "
+                f"rows at ε = {epsilon:g} and β = {beta:g}, it raised {type(failure).__name__}: "
+                f"{failure}"
+            ) from failure
         if not declared_error >= 0:
             raise ValueError(
                 f"The error of BaseAccuracy must not be negative or NaN; got {declared_error!r} "

@@ -38,7 +38,11 @@ from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import BaseAccuracy
 from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds
 from skpublicdp.hypotheses.base import check_public_values
-from skpublicdp.label_boost.guarantee import label_boost_guarantee, released_labeler_guarantee
+from skpublicdp.label_boost.guarantee import (
+    evaluated_accuracy,
+    label_boost_guarantee,
+    released_labeler_guarantee,
+)
 from skpublicdp.label_boost.plan_search import choose_plan
 from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
 from skpublicdp.label_boost.procedure import (
@@ -384,6 +388,16 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         """
         n_features, classes = self.n_features_in_, rows.classes
         plan, hypotheses = self._plan(rows, ledger)
+        accuracy = self.base_accuracy
+        if plan.rounds:
+            accuracy = evaluated_accuracy(
+                accuracy,
+                plan.base_rows,
+                plan.base_epsilon,
+                float(self.beta) / 2,
+                n_classes=len(classes),
+                n_samples=2 if plan.resampled else 1,
+            )
         rounds_ledger = ledger.sub_ledger(
             ledger.event, name="LabelBoost", proof=RELABELLING_PROOF, by_theorem=True
         )
@@ -406,7 +420,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
                 float(self.beta),
                 n_base,
                 lambda n: log_n_labelings(hypotheses, n, n_features, len(classes)),
-                self.base_accuracy,
+                accuracy,
                 len(classes),
             ),
         )
@@ -466,6 +480,14 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         epsilon, delta = epsilon_delta(
             mechanism_event(*map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta)))
         )
+        n_rows = len(rows.X_unlabelled)
+        accuracy = evaluated_accuracy(
+            self.base_accuracy,
+            n_rows,
+            epsilon,
+            float(self.beta) / 2,
+            n_classes=len(rows.classes),
+        )
         labelled_ledger, base_ledger = ledger.split(2)
         labelled_ledger.sub_ledger(Pure(ledger.epsilon), name=LABELER_STAGE, proof=DRAW_PROOF)
         labeler = fit_base(
@@ -496,8 +518,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
                 fitted,
                 float(self.beta),
                 n_base,
-                len(rows.X_unlabelled),
-                self.base_accuracy,
+                n_rows,
+                accuracy,
             ),
         )
 

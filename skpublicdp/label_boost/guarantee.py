@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -188,6 +189,27 @@ def _why_accuracy_does_not_apply(n_base: int, n_rows: int, n_classes: int) -> st
     if n_base > n_rows:
         return ADDED_ROWS
     return TOO_MANY_LABELS if n_classes > 2 else ""
+
+
+def evaluated_accuracy(
+    accuracy: BaseAccuracy | None,
+    n: int,
+    epsilon: float,
+    beta: float,
+    *,
+    n_classes: int,
+    n_samples: int = 1,
+) -> BaseAccuracy | None:
+    """Return an accuracy with the error that the guarantee of a fit requires.
+
+    The declared function is called before any budget is spent, with public numbers alone, so that
+    an invalid function cannot make a fit fail afterwards. The parameters are those of
+    `_declared_disagreement`. An accuracy that the guarantee does not use is returned unchanged.
+    """
+    if accuracy is None or n_classes > 2:
+        return accuracy
+    declared_error = accuracy.error_on_rows(n, epsilon, beta / (n_samples + 1))
+    return replace(accuracy, error=lambda n, epsilon, beta: declared_error)
 
 
 def _declared_disagreement(

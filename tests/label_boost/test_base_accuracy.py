@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 
 from skpublicdp import (
     LabelBoostClassifier,
+    PrivacyBudget,
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
@@ -463,6 +464,52 @@ class TestDeclaration:
             n_label_boost(0.2, 0.05, 1.0, 1, ACCURACY)
         with pytest.raises(ValueError, match="base_accuracy"):
             LabelBoostClassifier(Above(), base_accuracy=0.1).fit([[0.0]], [0])
+
+    @pytest.mark.parametrize("release_labeler", [False, True])
+    @pytest.mark.parametrize(
+        ("error", "message"),
+        [
+            (lambda n, epsilon, beta: 1 / 0, "it raised ZeroDivisionError: division by zero"),
+            (lambda n, epsilon, beta: None, "it raised TypeError"),
+            (lambda n, epsilon, beta: math.nan, "must not be negative or NaN; got nan"),
+            (lambda n, epsilon: 0.1, "takes 2 positional arguments but 3 were given"),
+        ],
+    )
+    def test_an_invalid_error_is_noticed_before_budget_is_spent(
+        self, release_labeler, error, message, monkeypatch
+    ):
+        budget, draws = PrivacyBudget(2, for_tests=True), []
+        for name in ("subset", "draw"):
+            monkeypatch.setattr(Ledger, name, lambda *args, **settings: draws.append(args))
+        with pytest.raises(ValueError, match="The error of BaseAccuracy must") as raised:
+            ages(
+                0,
+                5000,
+                5000,
+                base_accuracy=BaseAccuracy(error, CELLS),
+                n_base=5000,
+                release_labeler=release_labeler,
+                budget=budget,
+                random_state=None,
+            )
+        assert message in str(raised.value)
+        assert len(budget.ledger) == len(draws) == 0
+
+    @pytest.mark.parametrize("release_labeler", [False, True])
+    def test_the_error_is_called_once_with_numbers_of_the_fit(self, release_labeler):
+        calls = []
+
+        def error(*numbers):
+            calls.append(numbers)
+            return histogram_error(*numbers)
+
+        settings = {"release_labeler": release_labeler, "n_base": 5000}
+        clf = ages(0, 5000, 50_000, base_accuracy=BaseAccuracy(error, CELLS), **settings)
+        ((n, epsilon, beta),) = calls
+        assert n == 50_000 if release_labeler else n >= 5000
+        assert epsilon == clf.estimator_.epsilon
+        assert beta == clf.beta / 4
+        assert clf.guarantee_ is None or clf.guarantee_ > 0
 
     def test_it_is_pickled_and_cloned(self):
         learner = clone(LabelBoostClassifier(Histogram(), base_accuracy=ACCURACY))
