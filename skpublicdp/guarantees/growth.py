@@ -122,10 +122,10 @@ def n_public(
     d : int
         VC dimension of the class, or an upper bound.
     realizable : bool, default=False
-        Whether only one fixed rule needs to be covered: the rule that makes no error. In this case,
-        every rule that agrees with it on the rows has an error of at most alpha in the population.
-        This number of labelled rows therefore also suffices to learn the class without privacy if
-        some rule makes no error.
+        Whether only one fixed rule needs to be covered: the rule that makes no error, or the best
+        rule if `n_private` has a `best_error`. In this case, every rule that agrees with it on the
+        rows differs from it on at most alpha of the population. This number of labelled rows
+        therefore also suffices to learn the class without privacy if some rule makes no error.
     constants : {"paper", "tight"}, default="paper"
         Whether to use the constants of the paper or smaller constants.
 

@@ -289,9 +289,15 @@ def finite_excess(
     excess = excess_error(size, n, epsilon, beta / 4) + sampling_error(n, 3 * beta / 4, size)
     if best_error is None:
         return excess
+    check_best_error(best_error)
+    return min(excess, 1 - best_error, _small_error_excess(n, beta, epsilon, size, best_error))
+
+
+def check_best_error(best_error: float) -> float:
+    """Return an assumed error of the best rule, or raise ValueError if it is out of range."""
     if not 0 <= best_error < 1:
         raise ValueError(f"best_error must lie in [0, 1); got {best_error!r}.")
-    return min(excess, 1 - best_error, _small_error_excess(n, beta, epsilon, size, best_error))
+    return best_error
 
 
 def _small_error_excess(n: int, beta: float, epsilon: float, size: int, best_error: float) -> float:

@@ -14,11 +14,21 @@ from skpublicdp.guarantees.growth import (
     n_uniform,
     smallest_integer,
 )
-from skpublicdp.guarantees.population import finite_excess, sampling_error
+from skpublicdp.guarantees.population import (
+    check_best_error,
+    finite_excess,
+    sampling_error,
+)
 
 
 def n_finite(
-    alpha: float, beta: float, epsilon: float, size: int, *, realizable: bool = False
+    alpha: float,
+    beta: float,
+    epsilon: float,
+    size: int,
+    *,
+    realizable: bool = False,
+    best_error: float | None = None,
 ) -> int:
     """Return the number of private rows that one draw from a public finite family requires.
 
@@ -35,12 +45,17 @@ def n_finite(
     realizable : bool, default=False
         Whether some hypothesis makes no error in the population. This is an assumption. The number
         of rows is then of order 1/alpha and 1/(epsilon alpha) instead of 1/alpha^2.
+    best_error : float, optional
+        Population error of the best hypothesis, or an upper bound, in [0, 1). This is an assumption
+        and must not be computed from private rows. The error of the drawn hypothesis is then at
+        most `best_error` + alpha. The number of rows is of order 1/alpha (1 + 1/epsilon) +
+        best_error / alpha^2. `realizable` is the same as a `best_error` of 0.
 
     Returns
     -------
     int
-        The smallest n for which `finite_excess` is at most alpha. The paper only states O(·). If
-        `realizable`, `finite_excess` uses a `best_error` of 0, and the number is at most ``ln(size
+        The smallest n for which `finite_excess`, with this `best_error`, is at most alpha. The
+        paper only states O(·). If `realizable`, the number is at most ``ln(size
         / beta) / -ln(1 - alpha (1 - exp(-epsilon / 2)))``, rounded up.
 
     Raises
@@ -51,7 +66,7 @@ def n_finite(
     References
     ----------
     Kasiviswanathan, Lee, Nissim, Raskhodnikova and Smith (2011), Theorem 3.4;
-    docs/proofs/guarantees.md, for the realizable case.
+    docs/proofs/guarantees.md, for `realizable` and `best_error`.
 
     Examples
     --------
@@ -59,9 +74,12 @@ def n_finite(
     1818
     >>> n_finite(alpha=0.1, beta=0.05, epsilon=1.0, size=1000, realizable=True)
     247
+    >>> n_finite(alpha=0.1, beta=0.05, epsilon=1.0, size=1000, best_error=0.05)
+    499
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, size=size)
-    best_error = 0.0 if realizable else None
+    if realizable:
+        best_error = 0.0
 
     def is_enough(n: int) -> bool:
         return finite_excess(n, beta, epsilon, size, best_error=best_error) <= alpha
@@ -125,6 +143,7 @@ def n_private(
     d: int,
     *,
     realizable: bool = False,
+    best_error: float | None = None,
     constants: str = "paper",
 ) -> int:
     """Return the number of private rows that the semi-private learner requires.
@@ -142,6 +161,10 @@ def n_private(
     realizable : bool, default=False
         Whether some rule of the class makes no error in the population. This is an assumption. The
         number of rows is then of order 1/(epsilon alpha) instead of 1/alpha^2, up to logarithms.
+    best_error : float, optional
+        Population error of the best rule of the class, or an upper bound, in [0, 1). This is an
+        assumption and must not be computed from private rows. The error of the drawn rule is then
+        at most `best_error` + alpha. `realizable` is the same as a `best_error` of 0.
     constants : {"paper", "tight"}, default="paper"
         The constants used by `n_public`.
 
@@ -154,10 +177,11 @@ def n_private(
         `n_finite` on a cover with one hypothesis for each dichotomy of the m public rows, at most
         ``growth_function(m, d)``.
 
-        If `realizable`, the number of public rows is ``n_public(alpha / 2, beta / 2, d,
-        realizable=True, constants=constants)``. Some rule of the cover then has an error of at most
-        alpha/2 in the population. In this case, the number is the smallest n for which
-        `finite_excess` with this `best_error` is at most alpha/2, at beta/2.
+        If `realizable` or with a `best_error` L, the number of public rows is ``n_public(alpha / 2,
+        beta / 2, d, realizable=True, constants=constants)``, since the cover needs to represent the
+        best rule only. Some rule of the cover then has an error of at most L + alpha/2 in the
+        population. In this case, the number is the smallest n for which `finite_excess` with a
+        `best_error` of L + alpha/2 is at most alpha/2, at beta/2.
 
     Raises
     ------
@@ -166,7 +190,8 @@ def n_private(
 
     References
     ----------
-    Alon, Bassily and Moran (2019), Theorem 3.1; docs/proofs/guarantees.md, for the realizable case.
+    Alon, Bassily and Moran (2019), Theorem 3.1; docs/proofs/guarantees.md, for `realizable` and
+    `best_error`.
 
     Examples
     --------
@@ -176,17 +201,22 @@ def n_private(
     1823
     >>> n_private(alpha=0.1, beta=0.05, epsilon=1.0, d=1, realizable=True)
     1652
+    >>> n_private(alpha=0.01, beta=0.05, epsilon=1.0, d=1, best_error=0.01)
+    46795
+    >>> n_private(alpha=0.01, beta=0.05, epsilon=1.0, d=1)
+    726555
     """
     half, half_beta = alpha / 2, beta / 2
-    m = n_public(half, half_beta, d, realizable=realizable, constants=constants)
+    if realizable:
+        best_error = 0.0
+    covers_one_rule = best_error is not None
+    m = n_public(half, half_beta, d, realizable=covers_one_rule, constants=constants)
     size = growth_function(m, d)
-    if not realizable:
+    if best_error is None:
         return n_finite(half, half_beta, epsilon, size)
-
-    def is_enough(n: int) -> bool:
-        return finite_excess(n, half_beta, epsilon, size, best_error=half) <= half
-
-    return smallest_integer(is_enough)
+    if check_best_error(best_error) + alpha >= 1:
+        return 1  # no error is larger
+    return n_finite(half, half_beta, epsilon, size, best_error=best_error + half)
 
 
 class SampleSize(NamedTuple):

@@ -18,7 +18,6 @@ from skpublicdp.guarantees import (
     n_private,
     n_public,
 )
-from skpublicdp.guarantees.growth import smallest_integer
 from skpublicdp.guarantees.population import _small_error_excess, _tilted_error
 from skpublicdp.hypotheses import FiniteClass, Intervals, Thresholds
 from skpublicdp.hypotheses.base import tabulate
@@ -175,6 +174,25 @@ class TestFinite:
         low, high = (9.5, 11) if realizable else (75, 100)
         assert low < min(ratios) <= max(ratios) < high
 
+    @given(st.floats(1e-3, 0.9), st.floats(1e-6, 0.9), EPSILONS, st.integers(1, 10**12), SHARES)
+    def test_the_size_is_the_least_for_a_best_error(self, alpha, beta, epsilon, size, best_error):
+        n = n_finite(alpha, beta, epsilon, size, best_error=best_error)
+        assert finite_excess(n, beta, epsilon, size, best_error=best_error) <= alpha
+        assert n == 1 or finite_excess(n - 1, beta, epsilon, size, best_error=best_error) > alpha
+        assert n <= n_finite(alpha, beta, epsilon, size)
+
+    def test_no_best_error_is_realizable(self):
+        usual = (0.1, 0.05, 1.0, 1000)
+        assert n_finite(*usual, best_error=0) == n_finite(*usual, realizable=True)
+        assert n_private(*usual[:3], 2, best_error=0) == n_private(*usual[:3], 2, realizable=True)
+        sizes = [n_private(0.01, 0.05, 1.0, 2, best_error=error) for error in (0, 0.01, 0.1)]
+        assert 2 * sizes[0] < sizes[1] < sizes[2] / 2
+        assert 15 * sizes[1] < n_private(0.01, 0.05, 1.0, 2)
+        assert n_private(0.1, 0.05, 1.0, 2, best_error=0.95) == 1
+        for size in (n_finite, n_private):
+            with pytest.raises(ValueError, match=r"best_error must lie in \[0, 1\); got 1"):
+                size(*usual, best_error=1)
+
     @pytest.mark.parametrize(("best_error", "epsilon"), [(0, 0.02), (0, 1.0), (0.02, 1.0)])
     def test_the_draw_keeps_its_promise_at_its_own_size(self, best_error, epsilon):
         failures = count_failures(best_error, epsilon, share=1.0, trials=400)
@@ -205,10 +223,7 @@ def count_failures(best_error, epsilon, *, share, trials):
     models = FiniteClass([Exceptions(), *(Exceptions(*pair) for pair in pairs)])
     alpha = 0.99 * (1 - 2 * best_error) * 2 / len(domain)  # the others' excess error is larger
 
-    def is_enough(n):
-        return finite_excess(n, BETA, epsilon, 1 + len(pairs), best_error=best_error) <= alpha
-
-    n = math.ceil(share * smallest_integer(is_enough))
+    n = math.ceil(share * n_finite(alpha, BETA, epsilon, 1 + len(pairs), best_error=best_error))
     clf = SemiPrivateClassifier(models, epsilon=epsilon, classes=(0, 1))
     rng = np.random.default_rng(0)
     failures = 0
@@ -221,13 +236,16 @@ def count_failures(best_error, epsilon, *, share, trials):
 
 
 @pytest.mark.parametrize("constants", ["paper", "tight"])
+@pytest.mark.parametrize("best_error", [0.0, 0.02])
 @pytest.mark.parametrize(("hypotheses", "d"), [(Thresholds(), 1), (Intervals(), 2)], ids=repr)
-def test_the_semi_private_learner_of_a_rule_without_errors(hypotheses, d, constants):
-    """`n_private` and `n_public` together, for rules on a uniform feature at random."""
+def test_the_semi_private_learner_of_a_rule_with_few_errors(hypotheses, d, best_error, constants):
+    """`n_private` and `n_public` together, for rules on a uniform feature at random.
+
+    Fails from a rate of .4 on.
+    """
     alpha, beta, epsilon, trials = 0.3, 0.2, 1.0, 100
-    settings = {"realizable": True, "constants": constants}
-    m = n_public(alpha / 2, beta / 2, d, **settings)
-    n = n_private(alpha, beta, epsilon, d, **settings)
+    m = n_public(alpha / 2, beta / 2, d, realizable=True, constants=constants)
+    n = n_private(alpha, beta, epsilon, d, best_error=best_error, constants=constants)
     assert n < n_private(alpha, beta, epsilon, d, constants=constants)
     rng = np.random.default_rng(0)
     grid = np.linspace(0, 1, 2001)[:, None]
@@ -238,9 +256,10 @@ def test_the_semi_private_learner_of_a_rule_without_errors(hypotheses, d, consta
         cover = hypotheses.build_cover(public_sample(rng.random((m, 1))), alpha=1e-9, beta=0.1)
         X = rng.random((n, 1))
         y = (X[:, 0] > low) & (X[:, 0] <= high)
+        y ^= rng.random(n) < best_error
         path = draw(
             cover.family(tabulate(cover, X, y)), exact_fraction(epsilon), 1, SeededBits(trial)
         )
         wrong = cover.hypothesis(path).predict(grid) != ((grid > low) & (grid <= high))[:, 0]
-        failures += wrong.mean() > alpha
+        failures += (1 - 2 * best_error) * wrong.mean() > alpha
     assert_failures_allowed(failures, trials, beta)
