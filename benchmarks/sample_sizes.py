@@ -34,12 +34,18 @@ from sample_size_simulations import (
 )
 
 from skpublicdp.guarantees import (
+    SampleSize,
     growth_function,
     n_active_lower,
+    n_blr_learner,
     n_finite,
     n_generic_learner,
     n_label_boost,
+    n_labelled_lower,
     n_ppm,
+    n_ppm_boxes,
+    n_ppm_growing_boxes,
+    n_ppm_growing_unions,
     n_ppm_paper,
     n_private,
     n_public,
@@ -47,6 +53,7 @@ from skpublicdp.guarantees import (
     n_quantile_learner,
     n_query_release,
     n_query_release_lower,
+    n_release_learner,
     n_stumps,
 )
 
@@ -57,7 +64,9 @@ PICTURE = Path(__file__).parents[1] / "docs" / "_static" / "sample_sizes.png"
 COLUMNS_BETA = 0.001  # the lower bound is for small β
 ACTIVE_EPSILON = 0.1
 DOMAIN = 2**64  # numbers of 64 bits
-ALPHAS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
+N_POINTS = 4  # of a tiny domain
+TABLE_ALPHAS = (0.4, 0.1, 0.001)
+ALPHAS = (0.4, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 SIMULATED_ALPHAS = (0.2, 0.1)
 STEP = 2**0.5  # between the sizes that are simulated
 N_STEPS = 16
@@ -88,6 +97,17 @@ class Size(NamedTuple):
 def label_boost_base(alpha: float) -> int:
     """Return the number of rows of a base learner that draws a threshold given by public rows."""
     return n_finite(alpha / 4, BETA / 2, 1.0, growth_function(1000, 1))
+
+
+def label_boost(alpha: float, **settings) -> SampleSize:
+    """Return the numbers of rows of LabelBoost for thresholds."""
+    return n_label_boost(alpha, BETA, EPSILON, 1, label_boost_base(alpha), **settings)
+
+
+def release_learner_public(alpha: float) -> int:
+    """Return the number of public rows of the learner from releases, if some number is enough."""
+    n_release_learner(alpha, BETA, EPSILON, DELTA, 1, 1)  # raises ValueError otherwise
+    return n_public(alpha / 26, BETA / 8, 1, constants="tight")
 
 
 LINES = (
@@ -148,27 +168,40 @@ LINES = (
         ),
     ),
     Size(
+        f"GenericLearner with BLRSanitizer, {N_POINTS} points",
+        "labelled",
+        {
+            "paper": lambda alpha: n_generic_learner(alpha, BETA, EPSILON, 1, N_POINTS).labelled,
+            "ours": lambda alpha: n_blr_learner(alpha, BETA, EPSILON, 1, N_POINTS).labelled,
+        },
+    ),
+    Size(
+        f"GenericLearner with BLRSanitizer, {N_POINTS} points",
+        "unlabelled",
+        {
+            "paper": lambda alpha: n_generic_learner(alpha, BETA, EPSILON, 1, N_POINTS).unlabelled,
+            "ours": lambda alpha: n_blr_learner(alpha, BETA, EPSILON, 1, N_POINTS).unlabelled,
+        },
+    ),
+    Size(
         "LabelBoost, thresholds",
         "labelled",
         {
-            "paper": lambda alpha: (
-                n_label_boost(alpha, BETA, EPSILON, 1, label_boost_base(alpha)).labelled
-            ),
-            "ours": lambda alpha: (
-                n_label_boost(
-                    alpha, BETA, EPSILON, 1, label_boost_base(alpha), constants="tight"
-                ).labelled
-            ),
+            "paper": lambda alpha: label_boost(alpha).labelled,
+            "ours": lambda alpha: label_boost(alpha, constants="tight").labelled,
             "realizable": lambda alpha: (
-                n_label_boost(
-                    alpha,
-                    BETA,
-                    EPSILON,
-                    1,
-                    label_boost_base(alpha),
-                    constants="tight",
-                    realizable=True,
-                ).labelled
+                label_boost(alpha, constants="tight", realizable=True).labelled
+            ),
+        },
+    ),
+    Size(
+        "LabelBoost, thresholds",
+        "unlabelled",
+        {
+            "paper": lambda alpha: label_boost(alpha).unlabelled,
+            "ours": lambda alpha: label_boost(alpha, constants="tight").unlabelled,
+            "realizable": lambda alpha: (
+                label_boost(alpha, constants="tight", realizable=True).unlabelled
             ),
         },
     ),
@@ -190,8 +223,35 @@ LINES = (
             "realizable": lambda alpha: n_ppm(
                 alpha, BETA, EPSILON, 2, supports=None, realizable=True
             ),
+            "lower bound": lambda alpha: n_labelled_lower(alpha, BETA, 3),
         },
         mixture_failures,
+    ),
+    Size(
+        "mixtures, boxes with 2 faces in 10 columns",
+        "all",
+        {
+            "ours": lambda alpha: n_ppm_boxes(alpha, BETA, EPSILON, 10, public_share=0.5),
+            "lower bound": lambda alpha: n_labelled_lower(alpha, BETA, 3),
+        },
+    ),
+    Size(
+        "mixtures, boxes with 6 faces in 3 columns",
+        "all",
+        {
+            "realizable": lambda alpha: n_ppm_growing_boxes(
+                alpha, BETA, EPSILON, 3, faces=6, public_share=0.5
+            ),
+            "lower bound": lambda alpha: n_labelled_lower(alpha, BETA, 6),
+        },
+    ),
+    Size(
+        "mixtures, unions of 2 halfspaces of the plane",
+        "all",
+        {
+            "realizable": lambda alpha: n_ppm_growing_unions(alpha, BETA, EPSILON, 2, halfspaces=2),
+            "lower bound": lambda alpha: n_labelled_lower(alpha, BETA, 3),
+        },
     ),
     Size(
         "release, all thresholds",
@@ -211,6 +271,19 @@ LINES = (
             "paper": lambda alpha: n_public(alpha / 2, BETA / 2, 1),
             "ours": lambda alpha: n_public(alpha / 4, BETA / 2, 1, constants="tight"),
             "lower bound": lambda alpha: n_public_lower(alpha, BETA, release=True),
+        },
+    ),
+    Size(
+        "learner from three releases, thresholds",
+        "private",
+        {"ours": lambda alpha: n_release_learner(alpha, BETA, EPSILON, DELTA, 1, 1)},
+    ),
+    Size(
+        "learner from three releases, thresholds",
+        "public",
+        {
+            "ours": release_learner_public,
+            "lower bound": lambda alpha: n_public_lower(alpha, BETA),
         },
     ),
     Size(
@@ -299,7 +372,7 @@ def page_table(table: pd.DataFrame, alpha: float) -> str:
 
 def with_tables(page: str, table: pd.DataFrame) -> str:
     """Return the page with its tables updated from the CSV."""
-    for alpha in (0.1, 0.001):
+    for alpha in TABLE_ALPHAS:
         begin, end = f"<!-- sizes {alpha:g} -->\n", "<!-- end -->"
         head, rest = page.split(begin)
         page = head + begin + page_table(table, alpha) + "\n" + rest[rest.index(end) :]
