@@ -93,6 +93,9 @@ class FittedModel:
     boosting_weight : float
         Factor applied to all scores of `model`, which is the weight of the boosted model relative
         to the public model.
+    error_covariances : list of ndarray, optional
+        Expected products of the errors of the scores, in the format of `covariances`. They include
+        the errors of the initial scores, and default to `covariances`.
     """
 
     model: AdditiveModel
@@ -106,6 +109,7 @@ class FittedModel:
     residual_counts: Integers | None = None
     public_term: PublicTerm | None = None
     boosting_weight: float = 1.0
+    error_covariances: list[Floats] | None = None
 
     def margins(self, chunk: slice) -> Integers:
         """Return the margins of a slice of the private rows of `data`, shape (n_targets, k)."""

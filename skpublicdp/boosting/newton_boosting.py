@@ -7,7 +7,7 @@ noise. Therefore the choice of the next step may depend on all values released s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
@@ -117,6 +117,9 @@ class NewtonBooster:
         Ledger that records the privacy loss of each release and draws the noise.
     gradient_variance : float
         Ratio of the variance of a row's gradient to the hessian.
+    start_variances : sequence of float
+        Posterior variance of each column's centred initial scores, averaged over the public rows.
+        If empty, `error_covariances` do not include the errors of the initial scores.
     """
 
     start: AdditiveModel
@@ -127,6 +130,7 @@ class NewtonBooster:
     loss: Loss
     ledger: Ledger
     gradient_variance: float
+    start_variances: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         self._public_margins = self.start.raw_predict(self.data.public_codes)
@@ -157,6 +161,11 @@ class NewtonBooster:
         The covariance of a term with `size` bins or leaves has shape (n_targets, size, size).
         """
         return [term.posterior.covariance for term in self._terms]
+
+    @property
+    def error_covariances(self) -> list[Floats]:
+        """Expected products of the errors of each term's scores, in the format of `covariances`."""
+        return [term.posterior.error_covariance for term in self._terms]
 
     @property
     def public_bins(self) -> list[BinCodes]:
@@ -450,7 +459,8 @@ class NewtonBooster:
             kernel = smoothing_prior(ranks)
             for target in range(len(guess)):
                 guess[target, :-1] = piecewise_linear_guess(guess[target, :-1], ranks)
-        posterior = self._posterior(kernel, scores, guess, public_bins)
+        variance = self.start_variances[position] if self.start_variances else None
+        posterior = self._posterior(kernel, scores, guess, public_bins, variance)
         return _BoostedTerm(posterior, public_bins, partial(self.data.codes_of_column, position))
 
     def _tree_term(self, tree: DecisionTree) -> _BoostedTerm:
@@ -462,7 +472,12 @@ class NewtonBooster:
         return _BoostedTerm(posterior, public_leaves, self.data.leaf_indexer(tree.splits), tree)
 
     def _posterior(
-        self, kernel: Floats, scores: Floats, guess: Floats, public_bins: BinCodes
+        self,
+        kernel: Floats,
+        scores: Floats,
+        guess: Floats,
+        public_bins: BinCodes,
+        start_variance: float | None = None,
     ) -> TermPosterior:
         """Return the initial posterior of a term.
 
@@ -474,10 +489,13 @@ class NewtonBooster:
             Initial scores, and a smooth interpolation of these scores.
         public_bins : ndarray of int, shape (m,)
             Bins of the public rows.
+        start_variance : float, optional
+            As in `TermPosterior`.
         """
         shares = np.bincount(public_bins, self.row_weights, minlength=len(kernel))
         public_rows = (shares * self.n_public).astype(np.float64)
-        return TermPosterior(kernel, scores, guess, public_rows, self.loss.hessian_factor)
+        factor = self.loss.hessian_factor
+        return TermPosterior(kernel, scores, guess, public_rows, factor, start_variance)
 
     def _bin_ranks(self, public_bins: BinCodes, n_bins: int) -> Floats:
         """Return a position between 0 and 1 for each interval of a numeric column, shape (n_bins,).

@@ -120,8 +120,9 @@ def fit_newton(
         model = _refined_model(model, unsplit, data.binner)
         budget = budget.fraction(1 - BIN_SPLIT_SHARE)
     n_public = start.design.effective_size if training.n_joint_public else 0.0
+    start_variances = _start_variances(start, final_loss) if training.is_regression else []
     booster = NewtonBooster(
-        model, data, margins, weights, n_public, loss, ledger, gradient_variance
+        model, data, margins, weights, n_public, loss, ledger, gradient_variance, start_variances
     )
     splits = _refined_splits(start.data, data.binner) if trees else None
     all_data = None if sample is training else replace(data, rows=training.rows)
@@ -136,6 +137,7 @@ def fit_newton(
         start.drifted,
         weights,
         variance,
+        error_covariances=booster.error_covariances,
     )
 
 
@@ -199,6 +201,19 @@ def _fit_start(
         null = replace(null, intercepts=np.array([outcome_range.mean_margin]))
     design = WeightedPublicRows.from_data(data)
     return LogisticFit(null, data, design, covariances=[], outcome_range=outcome_range)
+
+
+def _start_variances(start: LogisticFit, loss: Loss) -> list[float]:
+    """Return the posterior variance of each column's initial scores in units of a loss.
+
+    The scores are centred, and their variances are averaged over the public rows. The list is empty
+    without an initial fit.
+    """
+    columns = zip(start.data.public_codes, start.with_loss(loss).covariances, strict=False)
+    weights = start.design.weights
+    return [
+        float(mean_variances([codes], [covariance], weights).sum()) for codes, covariance in columns
+    ]
 
 
 def _refined_model(model: AdditiveModel, coarse: Binner, fine: Binner) -> AdditiveModel:

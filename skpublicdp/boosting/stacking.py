@@ -482,6 +482,8 @@ def _stacked(
         fitted,
         model=model,
         covariances=[boosted_weight**2 * block for block in fitted.covariances],
+        error_covariances=fitted.error_covariances
+        and [boosted_weight**2 * block for block in fitted.error_covariances],
         variance=boosted_weight**2 * fitted.variance,
         public_term=term,
         boosting_weight=boosted_weight,

@@ -22,6 +22,10 @@ PRIOR_VARIANCES = np.exp(np.linspace(-9, 2, 23))
 """Grid of prior variances. All variances in the grid are equally likely a priori, and results are
 averaged over the grid with weights given by the marginal likelihood."""
 
+START_LOG_VARIANCE_SD = 1.0
+"""Standard deviation of the log prior variance around the posterior variance of the initial scores,
+the same as between the columns of the additive fit (`fit_prior_variances`)."""
+
 MAX_SCORE = 6.0
 """Upper bound on the absolute score, in logits. Without this bound, the score of a bin in which all
 rows have the same label would diverge."""
@@ -50,6 +54,9 @@ class TermPosterior:
         Effective number of public rows in each bin.
     hessian_factor : float
         `Loss.hessian_factor`.
+    start_variance : float, optional
+        Posterior variance of the centred initial scores, averaged over the public rows. If given,
+        `error_covariance` includes the errors of the initial scores.
 
     Attributes
     ----------
@@ -57,6 +64,8 @@ class TermPosterior:
         Posterior means, in logits.
     covariance : ndarray of float64, shape (n_targets, n_bins, n_bins)
         Posterior covariance of each target's scores.
+    error_covariance : ndarray of float64, shape (n_targets, n_bins, n_bins)
+        Expected products of the errors of the scores, which determine confidence intervals.
     gain : float
         Log Bayes factor of nonzero scores against zero scores.
     """
@@ -68,10 +77,11 @@ class TermPosterior:
         guess: Floats,
         public_rows: Floats,
         hessian_factor: float,
+        start_variance: float | None = None,
     ) -> None:
         n_targets, n_bins = scores.shape
         self.scores = scores
-        self.covariance = np.zeros((n_targets, n_bins, n_bins))
+        self.covariance = self.error_covariance = np.zeros((n_targets, n_bins, n_bins))
         self.gain = 0.0
         self._kernel = kernel
         # duplicate candidates are dropped, since all mixture components have the same prior weight
@@ -80,6 +90,7 @@ class TermPosterior:
             if not any(np.array_equal(candidate, mean) for mean in prior_means):
                 prior_means.append(candidate)
         self._prior_means = np.stack(prior_means)  # (n_means, n_targets, n_bins)
+        self._start_variance = start_variance
         self._public_rows = public_rows
         self._hessian_factor = hessian_factor
         self._gradient_variance = 0.0
@@ -239,8 +250,69 @@ class TermPosterior:
         scaled = scaled.reshape(*scores.shape, -1)
         second_moments = scaled @ scaled.swapaxes(1, 2)
         covariance_between = second_moments - scores[:, :, None] * scores[:, None]
-        self.covariance = covariance_within + covariance_between
+        self.covariance = self.error_covariance = covariance_within + covariance_between
+        if self._start_variance is not None:
+            # all components had the same prior weight
+            weights = weights * self._prior_weights(self._start_variance)
+            zero_weight = 1 - self._variance_weights.sum()
+            total = weights.sum() + zero_weight
+            self.error_covariance = self._error_covariance(
+                weights / total, zero_weight / total, basis, ratios, means, scores
+            )
         return scores
+
+    def _prior_weights(self, start_variance: float) -> Floats:
+        """Return the prior weight of each mean and variance, with mean 1, shape (n_means, n).
+
+        The evidence alone cannot rule out that the initial scores are exact, since they were fitted
+        to the same rows. However, the initial scores have a known posterior variance. The log
+        variance around the initial scores, or around their interpolation, therefore has a normal
+        prior, whose mean is the logarithm of this posterior variance.
+        """
+        shares = self._public_rows / self._public_rows.sum()
+        kernel_variance = shares @ np.diag(self._kernel) - shares @ self._kernel @ shares
+        centre = np.log(np.maximum(start_variance / max(kernel_variance, 1e-12), 1e-300))
+        log_variances = np.log(PRIOR_VARIANCES)
+        centre = np.clip(centre, log_variances[0], log_variances[-1])
+        prior = np.exp(-(((log_variances - centre) / START_LOG_VARIANCE_SD) ** 2) / 2)
+        has_start = np.array([mean.any() for mean in self._prior_means])
+        weights: Floats = np.where(has_start[:, None], prior / prior.mean(), 1.0)
+        return weights
+
+    def _error_covariance(
+        self,
+        weights: Floats,
+        zero_weight: float,
+        basis: Floats,
+        ratios: Floats,
+        means: Floats,
+        scores: Floats,
+    ) -> Floats:
+        """Return the expected products of the errors of `scores`, for other mixture weights.
+
+        The result is the covariance within the components, plus the second moment of the
+        components' means around the scores. The scores need not be the mean of the mixture.
+
+        Parameters
+        ----------
+        weights : ndarray of float64, shape (n_means, n_variances)
+            Weight of each component.
+        zero_weight : float
+            Weight of the point mass at zero scores.
+        basis, ratios, means
+            As in `_update_posterior`.
+        scores : ndarray of float64, shape (n_targets, n_bins)
+            Estimates.
+        """
+        reduction = np.einsum("cs,s,tjs->tj", weights, PRIOR_VARIANCES**2, 1 / (1 + ratios))
+        within = float((weights @ PRIOR_VARIANCES).sum()) * self._kernel
+        within = within - (basis * reduction[:, None]) @ basis.swapaxes(1, 2)
+        deviations = (means - scores[..., None]) * np.sqrt(weights)[:, None, None]
+        deviations = np.moveaxis(deviations, 0, 2).reshape(*scores.shape, -1)
+        between = deviations @ deviations.swapaxes(1, 2)
+        between = between + zero_weight * scores[:, :, None] * scores[:, None]
+        covariance: Floats = within + between
+        return covariance
 
 
 def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:

@@ -102,10 +102,10 @@ def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
 class PredictionVariance:
     """Posterior variance of the predicted mean, for one target.
 
-    The variance is the sum of three components: the posterior variances of a row's bins and leaves,
-    the expected squared error of a public model's contribution, and an estimated squared
-    discretisation error for each numeric column. The discretisation error is estimated as the
-    difference between the step function and its linear interpolation.
+    The variance is the sum of three components: the expected squared errors of the scores of a
+    row's bins and leaves, the expected squared error of a public model's contribution, and an
+    estimated squared discretisation error for each numeric column. The discretisation error is
+    estimated as the difference between the step function and its linear interpolation.
 
     Parameters
     ----------
@@ -127,7 +127,8 @@ class PredictionVariance:
         self._constant = 0.0 if term is None else margin_size**2 * term.variance
         self._variances = []  # variances of each bin or leaf, by term
         terms = self._codes_of_terms(fitted.data.public_codes)
-        for codes, covariances in zip(terms, fitted.covariances, strict=True):
+        errors = fitted.error_covariances or fitted.covariances
+        for codes, covariances in zip(terms, errors, strict=True):
             shares = np.bincount(codes, minlength=covariances.shape[-1]) / len(codes)
             self._variances.append((margin_size * centred_deviations(covariances, shares)[0]) ** 2)
 

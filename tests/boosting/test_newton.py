@@ -13,6 +13,7 @@ from scipy.spatial import ConvexHull
 from scipy.special import logsumexp
 
 from skpublicdp.accounting import Sensitivity, gaussian_mu_squared
+from skpublicdp.boosting import term_posterior
 from skpublicdp.boosting.adaptive_bins import SPLIT_LEVELS, BinSplitter
 from skpublicdp.boosting.bin_splits import candidate_splits, refine_splits
 from skpublicdp.boosting.binned import FineBinnedRows
@@ -290,6 +291,38 @@ def test_term_posterior_equals_a_mixture_by_evidence(targets, begun, number, gue
         np.testing.assert_allclose(block.scores, naive.scores, rtol=1e-8)
         np.testing.assert_allclose(block.covariance, naive.covariance, atol=1e-9)
         assert block.gain == pytest.approx(naive.gain, rel=1e-8)
+
+
+@pytest.mark.parametrize("public_rows", [np.full(12, 20.0), np.arange(1.0, 13.0)])
+def test_errors_of_initial_scores_are_as_large_as_their_posterior_variance(public_rows):
+    """Sums that agree with the initial scores do not make these scores exact."""
+    kernel, scores = smoothing_prior((np.arange(11) + 0.5) / 11), np.linspace(-1, 1, 12)[None]
+    expected, errors = np.full((1, 12), 50.0), []
+    for start_variance in (None, 1e-3, 1e-2, 1e-1):
+        block = TermPosterior(kernel, scores, scores, public_rows, 1.0, start_variance)
+        block.update(np.zeros((1, 12)), expected, 400.0, expected, 0.8)
+        shares = public_rows / public_rows.sum()
+        centring = np.eye(12) - shares
+        error = shares @ np.diag(centring @ block.error_covariance[0] @ centring.T)
+        errors.append(error)
+        if start_variance is None:
+            np.testing.assert_array_equal(block.error_covariance, block.covariance)
+            first = block.scores
+        np.testing.assert_array_equal(block.scores, first)  # estimates do not change
+    assert errors[1] < errors[2] < errors[3]
+    assert errors[3] > 1.5 * errors[0]
+    # the sums alone have a variance of (400 + 40) / 50² in each bin
+    assert errors[3] < 440 / 2500
+
+
+def test_errors_are_the_posterior_covariance_if_all_variances_are_equally_likely(monkeypatch):
+    monkeypatch.setattr(term_posterior, "START_LOG_VARIANCE_SD", 1e6)
+    rng = np.random.default_rng(3)
+    kernel, scores = smoothing_prior(np.array([0.1, 0.5, 0.8])), rng.normal(0, 0.4, (2, 4))
+    public_rows, expected = np.array([30.0, 12.0, 4.0, 1.0]), rng.uniform(5, 60, (2, 4))
+    block = TermPosterior(kernel, scores, scores + 0.1, public_rows, 1.2, 0.05)
+    block.update(rng.normal(0, 25, (2, 4)), expected, 30.0, expected, 0.8)
+    np.testing.assert_allclose(block.error_covariance, block.covariance, rtol=1e-6, atol=1e-9)
 
 
 def test_sums_of_pure_noise_give_scores_near_zero():
