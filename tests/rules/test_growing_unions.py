@@ -436,7 +436,7 @@ class TestUnionSize:
         ids=["plane", "line", "space"],
     )
     def test_the_promise_often(self, points, halfspaces):
-        """Fails from a rate of .7 on."""
+        """Fails from a rate of .64 on."""
         n = n_ppm_growing_unions(0.4, 0.2, 8.0, points.shape[1], halfspaces=halfspaces)
         failures = union_violations(30, n, 0.4, 8.0, points, halfspaces)
         assert failures <= allowed_failures(30, 0.2)
