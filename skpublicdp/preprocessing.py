@@ -125,7 +125,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
            [2. ]])
     """
 
-    _in_memory_since = "transformers take whole tables"
+    _in_memory_since = "transformers require whole tables"
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "transformer": [HasMethods(["fit", "transform"]), None],

@@ -206,7 +206,7 @@ class SubsamplingActiveLearner(
     (0.1, 3.09)
     """
 
-    _in_memory_since = "it draws rows by their positions"
+    _in_memory_since = "it draws rows by position"
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "estimator": [HasMethods(["fit", "predict"]), None],

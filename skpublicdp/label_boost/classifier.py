@@ -221,7 +221,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
     1.0
     """
 
-    _in_memory_since = "each round draws rows by their positions and relabels them"
+    _in_memory_since = "each round draws rows by position and relabels them"
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "estimator": [HasMethods(["fit", "predict"]), None],

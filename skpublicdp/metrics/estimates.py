@@ -311,7 +311,7 @@ def accuracies(n_bins: int) -> RatioMetrics:
 
 
 def brier_scores(centers: Floats) -> RatioMetrics:
-    """Return the ratio for the Brier score, with bin centers as the predicted probabilities."""
+    """Return the ratio for the Brier score, with bin centres as the predicted probabilities."""
     numerator = np.stack([centers**2, (1 - centers) ** 2])
     return RatioMetrics(numerator, np.ones_like(numerator), np.array(0.0), unbiased=True)
 

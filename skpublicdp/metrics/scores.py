@@ -446,7 +446,7 @@ class PrivateScores:
     def _mean_predictions(self, table: NoisyTable) -> Floats:
         """Return the mean predicted probability of each calibration bin of a table.
 
-        For an empty bin, the result is the mean of its bin centers.
+        For an empty bin, the result is the mean of its bin centres.
         """
         assert self._score_bins is not None
         assert self._score_bins.centers is not None

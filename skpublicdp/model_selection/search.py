@@ -153,7 +153,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
     (Halfspaces(), 1.0)
     """
 
-    _in_memory_since = "candidates are tried on random parts of them"
+    _in_memory_since = "candidates are evaluated on random parts of the rows"
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "estimator": [HasMethods(["fit", "predict"])],

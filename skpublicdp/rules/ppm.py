@@ -242,7 +242,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
     (2685, 1315)
     """
 
-    _in_memory_since = "halfspaces are made of all rows of the public label"
+    _in_memory_since = "halfspaces are constructed from all rows with the public label"
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "private_label": "no_validation",
