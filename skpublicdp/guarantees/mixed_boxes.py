@@ -7,12 +7,16 @@ import math
 from skpublicdp.guarantees.certificates import excess_error
 from skpublicdp.guarantees.growth import (
     check_ranges,
-    growth_function,
     log_growth,
     smallest_integer,
 )
 from skpublicdp.guarantees.population import Promise, capped_guarantee, uniform_error
-from skpublicdp.guarantees.ppm import Complexity, compression_error, status_assumption
+from skpublicdp.guarantees.ppm import (
+    Complexity,
+    compression_error,
+    status_assumption,
+    union_growth,
+)
 
 MAX_AXIS_HALFSPACES = {1: 1400, 2: 1400, 3: 404, 4: 88, 5: 34}
 """Default number of halfspaces in `PPMHalfspaceClassifier(pool="axes")`, by number of faces."""
@@ -330,21 +334,10 @@ def n_ppm_growing_unions(
     loss = _greedy_loss(beta / 2, epsilon, n_faces, MAX_GROWING_HALFSPACES)
 
     def is_enough(n: int) -> bool:
-        sampling_error = uniform_error(n, beta / 2, _n_unions(2 * n, int(d), n_faces))
+        sampling_error = uniform_error(n, beta / 2, union_growth(2 * n, int(d), n_faces))
         return fixed_error + loss / n + sampling_error <= alpha
 
     return smallest_integer(is_enough)
-
-
-def _n_unions(n: int, d: int, n_faces: int) -> int:
-    """Return an upper bound on the number of labellings of n rows by the rules of a search.
-
-    A rule predicts either label on a union of at most `n_faces` halfspaces and of up to 2 d
-    halfspaces that contain the rows outside the affine hull of the public rows. By Cover (1965), a
-    halfspace labels n rows in at most ``2 growth_function(n - 1, d)`` ways.
-    """
-    n_labellings: int = (2 * growth_function(n - 1, d)) ** (n_faces + 2 * d)
-    return 2 * n_labellings
 
 
 def _greedy_loss(beta: float, epsilon: float, n_faces: int, pool_size: int) -> float:

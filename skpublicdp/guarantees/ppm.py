@@ -10,7 +10,7 @@ from scipy.special import betainccinv
 
 from skpublicdp.guarantees.certificates import excess_error
 from skpublicdp.guarantees.growth import check_ranges, growth_function, log_growth, smallest_integer
-from skpublicdp.guarantees.population import Promise, capped_guarantee
+from skpublicdp.guarantees.population import Promise, capped_guarantee, uniform_error
 
 MAX_CONE_FEATURES = 3
 """Maximum number of features with which the learner draws from cones."""
@@ -133,19 +133,18 @@ def ppm_guarantee(
     Promise
         The sum of four bounds, which account for random supports (`support_loss`), for private rows
         with the public label, for the private draw, and for sampling. The bounds are those of the
-        agnostic case of `n_ppm` for cones and of `n_ppm_paper` for intersections; for
-        `status_error`, see docs/proofs/mixtures.md.
+        agnostic case of `n_ppm`; for `status_error` and for the sampling of intersections, see
+        docs/proofs/mixtures.md.
     """
     check_ranges(beta=beta, epsilon=epsilon, d=d)
     is_random_subset = supports < n_public
     # the draw, sampling of the rule, sampling of the best halfspace, and the choice of supports
     beta_share = beta / (4 if is_random_subset else 3)
-    complexity = _complexity(n, d, cones)
     cover_error = 0.0
     if is_random_subset:
         cover_error = support_loss(supports, beta_share, max(1, n_dimensions)) * n_public / n
     draw_error = excess_error(cover_size, n, epsilon, beta_share)
-    sampling_error = compression_error(n, complexity, beta_share)
+    sampling_error = _sampling_error(n, d, beta_share, cones)
     reason = (
         f"With probability {1 - beta:g}, if the rows are independent draws from the mixture and "
         f"{status_assumption(status_error)}, the excess error over the best halfspace is at "
@@ -334,6 +333,31 @@ def compression_error(n: int, complexity: Complexity, beta: float) -> float:
     return k / n + uniform + math.sqrt(-math.log(beta) / (2 * n))
 
 
+def union_growth(n: int, d: int, n_halfspaces: int) -> int:
+    """Return an upper bound on the number of labellings of n rows by unions of halfspaces.
+
+    A rule predicts either label on a union of at most `n_halfspaces` halfspaces and of up to 2 d
+    halfspaces that contain the rows outside the affine hull of the public rows. By Cover (1965), a
+    halfspace labels n rows in at most ``2 growth_function(n - 1, d)`` ways.
+    """
+    n_labellings: int = (2 * growth_function(n - 1, d)) ** (n_halfspaces + 2 * d)
+    return 2 * n_labellings
+
+
+def _sampling_error(n: int, d: int, beta: float, cones: bool) -> float:
+    """Return the bound on the sampling error of the rules of `PPMHalfspaceClassifier`.
+
+    A cone is a function of few rows (`compression_error`). An intersection is not: the normal of a
+    hyperplane through fewer than d public points, or through affinely dependent ones, depends on
+    all public points. Its bound is uniform over all intersections of at most d halfspaces, whose
+    complements are unions.
+    """
+    if cones:
+        return compression_error(n, _complexity(n, d, cones), beta)
+    uniform = uniform_error(n, beta, union_growth(2 * n, d, d))
+    return uniform + math.sqrt(-math.log(beta) / (2 * n))
+
+
 def n_ppm(
     alpha: float,
     beta: float,
@@ -399,6 +423,10 @@ def n_ppm(
     inequalities, b is 3 or 2; with random supports, it is larger by one. The shipped number of
     supports depends on the dimension of the public rows, which may be smaller than d; c + t is the
     maximum over all dimensions.
+
+    With four or more features, the rule is drawn from intersections, which are not functions of few
+    rows. With ``supports="shipped"``, the bound on the sampling error is then `uniform_error` for
+    the complements of unions of 3 d halfspaces, and `realizable` makes no difference.
 
     References
     ----------
@@ -537,9 +565,15 @@ def _min_rows(
     # the events between which beta is divided: the choice of supports, if they are random, and ...
     n_cover_events = 0 if supports_by_dimension is None else 1
 
+    # the rules of the theorem and cones are functions of few rows
+    few_rows = cones or supports_by_dimension is None
+
     def is_enough_agnostic(n: int) -> bool:
         beta_share = beta / (3 + n_cover_events)  # ... the draw, and two for sampling
-        sampling_error = compression_error(n, _complexity(n, d, cones), beta_share)
+        if few_rows:
+            sampling_error = compression_error(n, _complexity(n, d, cones), beta_share)
+        else:
+            sampling_error = _sampling_error(n, d, beta_share, cones)
         return cover_and_draw_error(n, beta_share) + sampling_error <= alpha
 
     def is_enough_realizable(n: int) -> bool:
@@ -550,6 +584,6 @@ def _min_rows(
         return math.sqrt(empirical_error) + math.sqrt(sampling_rate) <= math.sqrt(alpha)
 
     n = smallest_integer(is_enough_agnostic, start=min_rows)
-    if realizable:
+    if realizable and few_rows:
         n = min(n, smallest_integer(is_enough_realizable, start=min_rows))
     return n

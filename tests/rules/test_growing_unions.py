@@ -18,7 +18,7 @@ from skpublicdp.guarantees import (
     n_ppm_growing_boxes,
     n_ppm_growing_unions,
 )
-from skpublicdp.guarantees.mixed_boxes import _n_unions
+from skpublicdp.guarantees.ppm import union_growth
 from skpublicdp.hypotheses.axis_boxes import axis_pool
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.finite import ListedCover
@@ -453,7 +453,7 @@ class TestUnionSize:
             for chosen in itertools.combinations_with_replacement(range(labels.shape[1]), n_faces)
             for inside in (False, True)
         }
-        assert len(unions) <= _n_unions(n, d, n_faces)
+        assert len(unions) <= union_growth(n, d, n_faces)
 
     def test_more_rows_for_more_halfspaces_and_a_smaller_alpha(self):
         size = n_ppm_growing_unions(0.3, 0.05, 1.0, 2, halfspaces=2)

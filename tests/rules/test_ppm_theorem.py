@@ -22,7 +22,7 @@ from skpublicdp.guarantees.ppm import cone_count, ppm_guarantee, support_loss
 from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.hypotheses.cones import ConeCover
-from skpublicdp.hypotheses.halfspace_sets import n_supported_halfspaces
+from skpublicdp.hypotheses.halfspace_sets import AffineHull, n_supported_halfspaces
 from skpublicdp.hypotheses.intersections import max_pool_size, max_support_points
 from tests.helpers import allowed_failures, public_sample
 from tests.kit import enumerate_runs, index_by_release, worst_ratio
@@ -463,6 +463,23 @@ class TestSizes:
             m for m in range(d + 1, 3 * d) if n_supported_halfspaces(m, d, d) <= max_pool_size(d)
         ]
         assert max_support_points(d) == max(fits, default=0)
+
+    def test_a_hyperplane_through_few_points_depends_on_the_others(self):
+        """So its sampling term cannot count the points on it: it is uniform over all halfspaces."""
+        points = np.array([[0.0, 0.0], [1.0, 0.2], [0.3, 1.0], [2.0, 3.0]])
+        moved = points.copy()
+        moved[3] = [3.0, -1.0]
+        alone, pairs = (
+            [AffineHull(rows).supported_halfspaces(np.array([subset])) for rows in (points, moved)]
+            for subset in ([0], [0, 1])
+        )
+        assert not np.allclose(alone[0].normals, alone[1].normals)
+        np.testing.assert_allclose(pairs[0].normals, pairs[1].normals, atol=1e-12)
+        cones, intersections = (
+            ppm_guarantee(5000, 30, 30, 1.0, 0.05, 2, 1000, n_dimensions=2, cones=cones).bound
+            for cones in (True, False)
+        )
+        assert cones < intersections < 1
 
     def test_too_few_supports_are_refused(self):
         with pytest.raises(ValueError, match=r"cannot be reached with supports=30 .* Pass more"):
