@@ -1,4 +1,4 @@
-"""Stacking, in which two noisy sums over the private rows determine a public model's weight.
+"""Stacking of a public and a private model, with a weight computed from two noisy sums.
 
 The final margin is α F + β s + c, where F is the margin of the boosted model and s is the margin of
 the public model, both centred. The gradient is evaluated at a mixture of both models. One sum adds

@@ -1,4 +1,4 @@
-"""Tables in memory, a common interface to arrays and to frames of all libraries in narwhals."""
+"""A common interface to arrays and data frames in memory, for all libraries that narwhals reads."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Conjunction(Hypothesis):
         return np.where(holds, self._codes[1], self._codes[0]).astype(np.intp)
 
     def rule(self) -> str:
-        """Return `if literal and literal: predict label, else: predict label`."""
+        """Return the rule as text: the condition, and the label it predicts in either case."""
         if not self.above:
             return f"predict {self._labels[1]}"
         literals = [

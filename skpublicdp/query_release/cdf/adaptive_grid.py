@@ -222,8 +222,8 @@ def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
 def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     """Split intervals at the multiples of a power of ten.
 
-    Each interval contains 3 to 30 multiples of the chosen power of ten. Each multiple becomes an
-    interval that contains a single float, and so does the right end. If floats are too coarse to
+    Each interval contains 3 to 30 multiples of the chosen power of ten. Each multiple
+    and the right end become intervals that contain a single float. If floats are too coarse to
     represent the multiples exactly, the interval is split into ten equal parts instead.
 
     Parameters
