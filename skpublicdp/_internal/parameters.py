@@ -51,8 +51,8 @@ GROUP_PARAMETERS: dict[str, Any] = {
 """Parameter constraints of estimators that can protect persons with several rows."""
 
 
-MAX_OUTCOME_WIDTH = 1e150
-"""Maximum difference of the bounds of outcomes, so that no square of a residual overflows."""
+MIN_OUTCOME_WIDTH, MAX_OUTCOME_WIDTH = 1e-150, 1e150
+"""Limits of the distance of outcome bounds, so that squares neither underflow nor overflow."""
 
 
 def read_outcome_bounds(bounds: Any) -> tuple[float, float]:
@@ -61,10 +61,11 @@ def read_outcome_bounds(bounds: Any) -> tuple[float, float]:
     if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
         raise ValueError("outcome_bounds must be a finite pair (low, high) with low < high.")
     low, high = ends.tolist()  # Python's numbers, whose overflow causes no warning
-    if high - low > MAX_OUTCOME_WIDTH:
+    if not MIN_OUTCOME_WIDTH <= high - low <= MAX_OUTCOME_WIDTH:
         raise ValueError(
-            f"outcome_bounds must be at most {MAX_OUTCOME_WIDTH:g} apart; got {low:g} and "
-            f"{high:g}. Multiply the outcomes and their bounds by a constant."
+            f"outcome_bounds must be between {MIN_OUTCOME_WIDTH:g} and {MAX_OUTCOME_WIDTH:g} "
+            f"apart; got {low:g} and {high:g}. Multiply the outcomes and their bounds by a "
+            "constant."
         )
     return low, high
 

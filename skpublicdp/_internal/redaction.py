@@ -44,7 +44,8 @@ def call_silently(
 
     The result does not depend on the user's warning filters or on numpy's error state. Errors that
     are not an `Exception` are returned as well, because libraries written in Rust raise such errors
-    when they fail, and the message can quote a value. Only requests to stop are raised.
+    when they fail, and the message can quote a value. Only KeyboardInterrupt, SystemExit and
+    GeneratorExit are raised.
     """
     with (
         _without_warnings() if _FILTERS_ARE_PER_THREAD else _SHARED_FILTERS,

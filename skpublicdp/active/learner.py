@@ -53,9 +53,10 @@ from skpublicdp.data.labels import (
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
 from skpublicdp.data.tables import count_rows, take_rows
-from skpublicdp.data.validation import as_numbers, check_rows
+from skpublicdp.data.validation import as_numbers, check_rows, feature_names
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.guarantees import Promise
+from skpublicdp.hypotheses.base import check_public_values
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.privacy.ticket import new_ticket
 from skpublicdp.rules.population_guarantee import (
@@ -331,6 +332,9 @@ class SubsamplingActiveLearner(
         public = roles.separate_numbers()
         if is_described(X_public):
             public = mark_described(public)
+        base = self._base_learner()
+        # the base learner builds its cover after the draw
+        check_public_values(getattr(base, "hypotheses", None), [public], feature_names(self))
         public_label_columns = public_labels(X_public, y_public, label_column)
         X = as_numbers(roles.table)
         check_length(y, len(X))
@@ -339,7 +343,6 @@ class SubsamplingActiveLearner(
         labels, classes = self._read_labels(y, pool, queried, pending)
         # raises if the label of a public row is not one of the classes
         encode_labels(classes, [*public_label_columns, classes[:0]], classes)
-        base = self._base_learner()
         check_classes(base, classes)
         subset = draw_subset(plan, X, pool, queried, labels, ledger)
         ledger.read(plan.n_pool, len(public))

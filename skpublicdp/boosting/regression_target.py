@@ -10,7 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import check_array
 
-from skpublicdp._internal.parameters import MAX_OUTCOME_WIDTH, read_outcome_bounds
+from skpublicdp._internal.parameters import (
+    MAX_OUTCOME_WIDTH,
+    MIN_OUTCOME_WIDTH,
+    read_outcome_bounds,
+)
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise
 from skpublicdp.boosting.model import TARGET_LEVELS
 from skpublicdp.data.labels import TargetReader, Targets, check_flat, refuse_types
@@ -130,9 +134,10 @@ def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, f
         with np.errstate(over="ignore", invalid="ignore"):
             ends += np.array([-RANGE_EXTENSION, RANGE_EXTENSION]) * (ends[1] - ends[0])
     low, high = map(float, ends)
-    if not 0 < high - low <= MAX_OUTCOME_WIDTH:
+    if not MIN_OUTCOME_WIDTH <= high - low <= MAX_OUTCOME_WIDTH:
         raise ValueError(
-            "Bounds cannot be derived from the public outcomes, because their range is zero or "
-            f"larger than {MAX_OUTCOME_WIDTH:g}. Pass outcome_bounds=(low, high)."
+            "Bounds cannot be derived from the public outcomes, because their range is zero, below "
+            f"{MIN_OUTCOME_WIDTH:g} or above {MAX_OUTCOME_WIDTH:g}. Pass outcome_bounds=(low, "
+            "high)."
         )
     return low, high

@@ -58,10 +58,10 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Maximum number of histogram rounds. By default, the number depends on the number of rows and
         the budget.
     outcome_bounds : pair of float, default=None
-        Lowest and highest outcomes. The bounds must not depend on private rows. Other outcomes are
-        clipped. By default, the bounds are the 0.005 and 0.995 quantiles of the public outcomes.
-        With fewer than 200 public outcomes, the bounds are the range of these outcomes, extended by
-        one tenth of its length on either side.
+        Lowest and highest outcomes, 1e-150 to 1e150 apart. The bounds must not depend on private
+        rows. Other outcomes are clipped. By default, the bounds are the 0.005 and 0.995 quantiles
+        of the public outcomes. With fewer than 200 public outcomes, the bounds are the range of
+        these outcomes, extended by one tenth of its length on either side.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest values of the numeric columns. The bounds must not depend on private
         rows. The bounds are used if there are fewer than twelve public rows, or if a column is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ from skpublicdp.data.schema import (
 )
 from skpublicdp.data.streaming import RowSource, as_rows
 from skpublicdp.data.tables import ColumnType, Table
-from skpublicdp.typing import Mask
+from skpublicdp.typing import Floats, Mask
 
 
 def read_fit_inputs(
@@ -295,6 +295,14 @@ def _site_assumptions(roles: RowRoles, groups: Any) -> tuple[str, ...]:
         "exact tables of the sites",
     )
     return assumptions if groups is None else (*assumptions, "all rows of a person are at one site")
+
+
+def bound_ends(bounds: Any, names: Sequence[str]) -> Floats:
+    """Return the low and high ends of declared bounds, shape (2, n_columns), 0 without bounds."""
+    ends = np.zeros((2, len(names)))
+    for position, limits in parse_bounds(bounds, names).items():
+        ends[:, position] = limits
+    return ends
 
 
 def public_labels(

@@ -322,6 +322,8 @@ def n_ppm_growing_unions(
     54911
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, halfspaces=halfspaces)
+    if int(d) != d or int(halfspaces) != halfspaces:
+        raise ValueError(f"d and halfspaces must be integers; got {d!r} and {halfspaces!r}.")
     first_weight = alpha / 4
     n_faces = max(MAX_LISTED_FACES + 1, math.ceil(halfspaces * d * math.log(4 / alpha)))
     fixed_error = first_weight + n_faces / WEIGHT_UNIT

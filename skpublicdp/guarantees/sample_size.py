@@ -55,8 +55,8 @@ def n_finite(
     -------
     int
         The smallest n for which `finite_excess`, with this `best_error`, is at most alpha. The
-        paper only states O(·). If `realizable`, the number is at most ``ln(size
-        / beta) / -ln(1 - alpha (1 - exp(-epsilon / 2)))``, rounded up.
+        paper only states O(·). If `realizable`, the number is at most
+        ``ln(size / beta) / -ln(1 - alpha (1 - exp(-epsilon / 2)))``, rounded up.
 
     Raises
     ------
@@ -78,6 +78,8 @@ def n_finite(
     499
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, size=size)
+    if realizable and best_error:
+        raise ValueError(f"best_error must be 0 or None if realizable=True; got {best_error!r}.")
     if realizable:
         best_error = 0.0
 
@@ -207,6 +209,8 @@ def n_private(
     726555
     """
     half, half_beta = alpha / 2, beta / 2
+    if realizable and best_error:
+        raise ValueError(f"best_error must be 0 or None if realizable=True; got {best_error!r}.")
     if realizable:
         best_error = 0.0
     covers_one_rule = best_error is not None

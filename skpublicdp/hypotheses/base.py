@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -257,21 +257,32 @@ def assumptions_of_class(hypotheses: HypothesisClass | None) -> tuple[str, ...]:
 
 
 def check_public_values(
-    hypotheses: HypothesisClass, points: Floats, feature_names: tuple[str, ...]
+    hypotheses: Any, tables: Iterable[Floats | None], feature_names: tuple[str, ...]
 ) -> None:
     """Raise ValueError if no cover can be built because products of public values overflow.
 
     A fit that spends budget before it builds the cover calls this function first. The classes that
     are parameters of the class, as in `Union`, are also checked.
+
+    Parameters
+    ----------
+    hypotheses : HypothesisClass or any other object
+        Hypothesis class. Nothing is checked for other objects, such as None.
+    tables : iterable of (ndarray of float64, shape (m, n_features)), or None
+        Public rows and the ends of declared bounds.
+    feature_names : tuple of str
+        Names of the columns.
     """
+    if not isinstance(hypotheses, HypothesisClass):
+        return
+    tables = [table for table in tables if table is not None]
     check = getattr(hypotheses, "_check_public_values", None)
     if check is not None:
-        check(points, feature_names)
+        for table in tables:
+            check(table, feature_names)
     for value in hypotheses.get_params(deep=False).values():
-        members = value if isinstance(value, list | tuple) else [value]
-        for member in members:
-            if isinstance(member, HypothesisClass):
-                check_public_values(member, points, feature_names)
+        for member in value if isinstance(value, list | tuple) else [value]:
+            check_public_values(member, tables, feature_names)
 
 
 def check_binary(hypotheses: HypothesisClass, public: PublicSample) -> None:

@@ -33,8 +33,8 @@ def check_magnitudes(points: Floats, names: Sequence[str], used_by: str) -> None
         # the range of large values can overflow
         if is_large or 0 < largest - least < MIN_RANGE:
             raise ValueError(
-                f"Column {name} must have public values of at most {MAX_MAGNITUDE:g} in absolute "
-                f"value and, unless they are all equal, a range of at least {MIN_RANGE:g}, because "
-                f"{used_by} are computed from products of values. Multiply the column by a "
-                "constant, in X and in X_public."
+                f"Column {name} must have public values and bounds of at most {MAX_MAGNITUDE:g} in "
+                f"absolute value and a range of at least {MIN_RANGE:g}, unless they are all equal, "
+                f"because {used_by} are computed from products of values. Multiply the column and "
+                "its bounds by a constant, in X and in X_public."
             )

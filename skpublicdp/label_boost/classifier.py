@@ -31,6 +31,7 @@ from skpublicdp.base_learner import (
     is_repeatable,
     mechanism_event,
 )
+from skpublicdp.data.fit_inputs import bound_ends
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
 from skpublicdp.data.schema import bounds_by_position
@@ -346,6 +347,9 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         bounds = bounds_by_position(self.bounds, feature_names(self))  # base learners see no names
         base = self._base_learner(bounds)
         check_classes(base, rows.classes)
+        names = feature_names(self)
+        for hypotheses in (getattr(base, "hypotheses", None), self.hypotheses):
+            check_public_values(hypotheses, [public, bound_ends(self.bounds, names)], names)
         ledger.read(rows.n_private, rows.n_public)
         labeler_seed, base_seed = ledger.seed(), ledger.seed()
         if self.release_labeler:
@@ -475,8 +479,6 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         """
         if not len(rows.X_unlabelled):
             raise ValueError("release_labeler=True requires unlabelled rows for the base learner.")
-        if X_public is not None:
-            check_public_values(class_or_default(self.hypotheses), X_public, feature_names(self))
         epsilon, delta = epsilon_delta(
             mechanism_event(*map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta)))
         )

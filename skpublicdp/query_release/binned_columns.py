@@ -201,6 +201,7 @@ class BinnedColumn:
         )
         return np.maximum(interval, self.bounds[0])
 
+    @np.errstate(over="ignore", invalid="ignore")  # values near the largest float overflow
     def mean_interval(self, level: float, *, simultaneous_level: float | None = None) -> Floats:
         """Return a confidence interval for the population mean.
 
@@ -221,9 +222,10 @@ class BinnedColumn:
         Returns
         -------
         ndarray of shape (2,)
+            The interval, or the bounds of the column if its computation overflows.
         """
         (low_bound, high_bound), bins = self.bounds, self._bin_means()
-        width = high_bound - low_bound
+        width = np.float64(high_bound - low_bound)  # a square that overflows is infinite
         # rescaled by the bounds, so that the mean is a number from 0 to 1
         coefficients = (bins.means - low_bound) / width
         fractions, sizes = self.posterior.estimate, self.posterior.sizes
@@ -254,7 +256,8 @@ class BinnedColumn:
             lowest, highest = (bins.ends - low_bound) / width
             low = min(low, self._noisy_bounds(lowest, noise_failure)[0])
             high = max(high, self._noisy_bounds(highest, noise_failure)[1])
-        return low_bound + width * np.clip([low, high], 0, 1)
+        interval: Floats = low_bound + width * np.clip([low, high], 0, 1)
+        return interval if np.isfinite(interval).all() else np.array(self.bounds)
 
     def _bin_means(self) -> BinMeans:
         """Return the mean and the variance of the weighted rows in each bin."""

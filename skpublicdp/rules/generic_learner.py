@@ -16,6 +16,7 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
+from skpublicdp.data.fit_inputs import bound_ends
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.public_rows import reference_sample
 from skpublicdp.data.schema import bounds_by_position, parse_bounds
@@ -294,11 +295,8 @@ class GenericLearnerClassifier(CoverClassifier):
         composition).
         """
         names, hypotheses = feature_names(self), class_or_default(self.hypotheses)
-        ends = np.zeros((2, len(names)))
-        for position, limits in parse_bounds(self.bounds, names).items():
-            ends[:, position] = limits
-        for points in (rows.X_public, ends):  # the sanitizer spends budget before a cover is built
-            check_public_values(hypotheses, points, names)
+        # the sanitizer spends budget before a cover is built
+        check_public_values(hypotheses, [rows.X_public, bound_ends(self.bounds, names)], names)
         sanitizer, _ = unfitted_sanitizer(self.sanitizer)
         # the sanitizer receives arrays without column names
         bounds = bounds_by_position(self.bounds, names)

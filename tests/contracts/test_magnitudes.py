@@ -69,7 +69,13 @@ LEARNERS = {
     "labeler": LabelBoostClassifier(
         SemiPrivateClassifier(), hypotheses=Halfspaces("directions", 50), release_labeler=True
     ),
+    "label boost of halfspaces": LabelBoostClassifier(
+        SemiPrivateClassifier(Halfspaces("directions", 50), alpha=0.2), hypotheses=Stumps()
+    ),
     "active": SubsamplingActiveLearner(n_labels=40),
+    "active halfspaces": SubsamplingActiveLearner(
+        SemiPrivateClassifier(Halfspaces("directions", 50), alpha=0.2), n_labels=40
+    ),
     "boosting": SemiPrivateBoostingClassifier(epsilon=3.0),
     "newton": SemiPrivateBoostingClassifier(epsilon=20.0),
     "regression": SemiPrivateBoostingRegressor(outcome_bounds=(0, 1), epsilon=20.0),
@@ -91,6 +97,8 @@ WITH_PRODUCTS = (
     "ppm boxes",
     "generic",
     "labeler",
+    "label boost of halfspaces",
+    "active halfspaces",
     "halfspaces pmw",
 )
 WITH_CDFS = ("thresholds", "halfspace queries", "stump queries")
@@ -125,6 +133,10 @@ def fitted(name, X, X_public):
         for rows in (X, X_public):
             if hasattr(learner, "predict"):
                 learner.predict(rows)
+            if isinstance(learner, SemiPrivateBoostingRegressor):
+                assert np.isfinite(learner.interval(rows)).all()
+        if name == "tables":
+            assert np.isfinite(learner.mean_interval("x0")).all()
     except ValueError as refusal:
         error = str(refusal)
     return error, budget
@@ -140,7 +152,7 @@ class TestFits:
     def test_public_values_work_or_their_column_is_named_beforehand(self, name, kind):
         error, budget = fitted(name, table("ordinary", N, 0), table(kind, M, 1))
         if name in WITH_PRODUCTS:
-            assert "Column x0 must have public values of at most 1e+140" in error
+            assert "Column x0 must have public values and bounds of at most 1e+140" in error
         elif name in WITH_CDFS and kind != "1e300":
             assert error.startswith("Column x0 must have bounds of at most 1e+300")
         else:
@@ -164,13 +176,13 @@ def test_bounds_of_a_sanitizer_are_checked_before_it_spends():
     clf = GenericLearnerClassifier(
         Union([Stumps(), Halfspaces()]), bounds={1: (-1e200, 1e200)}, budget=budget, random_state=0
     )
-    with pytest.raises(ValueError, match="Column x1 must have public values of at most"):
+    with pytest.raises(ValueError, match="Column x1 must have public values and bounds of at most"):
         clf.fit(X, np.where(np.arange(N) < 120, np.arange(N) % 2, -1))
     assert len(budget.ledger) == 0
 
 
 def test_no_points_and_constant_columns_are_valid():
-    check_public_values(Halfspaces(), np.empty((0, 1)), ("x0",))
+    check_public_values(Halfspaces(), [np.empty((0, 1)), None], ("x0",))
     public = PublicSample(np.full((5, 2), 1e-300), np.array([0, 1]), ("x0", "x1"))
     Halfspaces().build_cover(public, alpha=0.1, beta=0.05)
 
@@ -178,16 +190,17 @@ def test_no_points_and_constant_columns_are_valid():
 def test_wide_bounds_of_outcomes_are_refused():
     X, y = table("ordinary", N, 0), np.linspace(0, 1, N)
     wide = (-1.7e308, 1.7e308)
-    reg = SemiPrivateBoostingRegressor(outcome_bounds=wide, random_state=0)
-    with pytest.raises(ValueError, match=r"outcome_bounds must be at most 1e\+150 apart"):
-        reg.fit(X, y)
-    for outcomes in (1e308 * (Y_PUBLIC - 0.5) * 3, Y_PUBLIC[:3] * 1e308, Y_PUBLIC * 1e200):
+    for bounds in (wide, (0, 1e-170)):
+        reg = SemiPrivateBoostingRegressor(outcome_bounds=bounds, random_state=0)
+        with pytest.raises(ValueError, match=r"outcome_bounds must be between 1e-150 and 1e\+150"):
+            reg.fit(X, y)
+    for outcomes in (1e308 * (Y_PUBLIC - 0.5) * 3, Y_PUBLIC[:3] * 1e308, Y_PUBLIC * 1e-200):
         with pytest.raises(ValueError, match="Bounds cannot be derived from the public outcomes"):
             SemiPrivateBoostingRegressor().fit(
                 X, y, X_public=table("ordinary", len(outcomes), 1), y_public=outcomes
             )
     reg = reg.set_params(outcome_bounds=(0, 1)).fit(X, y)
-    with pytest.raises(ValueError, match=r"outcome_bounds must be at most 1e\+150 apart"):
+    with pytest.raises(ValueError, match=r"outcome_bounds must be between 1e-150 and 1e\+150"):
         private_scores(reg, X, y, epsilon=1, outcome_bounds=wide, random_state=0)
 
 

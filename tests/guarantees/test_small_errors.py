@@ -184,6 +184,8 @@ class TestFinite:
     def test_no_best_error_is_realizable(self):
         usual = (0.1, 0.05, 1.0, 1000)
         assert n_finite(*usual, best_error=0) == n_finite(*usual, realizable=True)
+        with pytest.raises(ValueError, match="best_error must be 0 or None if realizable=True"):
+            n_finite(*usual, best_error=0.1, realizable=True)
         assert n_private(*usual[:3], 2, best_error=0) == n_private(*usual[:3], 2, realizable=True)
         sizes = [n_private(0.01, 0.05, 1.0, 2, best_error=error) for error in (0, 0.01, 0.1)]
         assert 2 * sizes[0] < sizes[1] < sizes[2] / 2

@@ -290,8 +290,9 @@ def test_what_a_refusal_says_is_left_would_be_admitted(cap, events, event):
     except PrivacyBudgetError as error:
         words = str(error)
         assert len(words.split(". ")) <= 2
-        if "ε = " in words.split(" is left ")[0] and "nothing" not in words:
-            left = words.split(" is left ")[0].split("ε = ")[-1]
+        before, is_left, _ = words.partition(" is left ")
+        if is_left and "ε = " in before and "nothing" not in words:
+            left = before.split("ε = ")[-1]
             kind = "draw" if isinstance(event, Draw) else "pure"
             kind = "gaussian" if "as much as" in words else kind
             if isinstance(event, Approximate):

@@ -453,7 +453,9 @@ class TestUnionSize:
             for chosen in itertools.combinations_with_replacement(range(labels.shape[1]), n_faces)
             for inside in (False, True)
         }
-        assert len(unions) <= union_growth(n, d, n_faces)
+        # either label, on the halfspaces and on those outside the affine hull
+        tuples = 2 * labels.shape[1] ** (n_faces + 2 * d)
+        assert len(unions) <= tuples <= union_growth(n, d, n_faces)
 
     def test_more_rows_for_more_halfspaces_and_a_smaller_alpha(self):
         size = n_ppm_growing_unions(0.3, 0.05, 1.0, 2, halfspaces=2)
@@ -465,5 +467,8 @@ class TestUnionSize:
     def test_what_no_number_of_rows_reaches(self):
         with pytest.raises(ValueError, match=r"with 100 halfspaces .* the weights of \d+ draws"):
             n_ppm_growing_unions(0.01, 0.05, 1.0, 20, halfspaces=100)
+        for d, halfspaces in ((2.5, 2), (2, 2.5)):
+            with pytest.raises(ValueError, match="d and halfspaces must be integers"):
+                n_ppm_growing_unions(0.3, 0.05, 1.0, d, halfspaces=halfspaces)
         with pytest.raises(ValueError, match="halfspaces must be positive and finite; got 0"):
             n_ppm_growing_unions(0.1, 0.05, 1.0, 3, halfspaces=0)

@@ -592,9 +592,8 @@ class TestLabelPrivacy:
 
     def outcomes(self, hypotheses, features, labels, epsilon):
         """Return bounds of the exact probability of every rule that a fit can return."""
-        alpha = 1 / len(
-            features
-        )  # with a smaller one, so few rows are joined by a reference sample
+        # with a smaller alpha, so few rows are joined by a reference sample
+        alpha = 1 / len(features)
         clf = SemiPrivateClassifier(hypotheses, epsilon=epsilon, alpha=alpha, classes=[0, 1])
         found = {}
         runs = enumerate_runs(lambda: clf.fit(features, labels, X_public=features.copy()))
