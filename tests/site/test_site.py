@@ -178,19 +178,6 @@ def test_landing_page_leads_to_every_estimator(pages, site):
     assert {"user_guide/getting_started.html", "auto_examples/index.html"} <= links
 
 
-def test_landing_page_quotes_the_comparison():
-    rows = {}
-    for name in ("index", "comparison"):
-        lines = (DOCS / f"{name}.md").read_text().splitlines()
-        cells = ([cell.strip() for cell in line.split("|")[2:-1]] for line in lines)
-        rows[name] = [row for row in cells if row and row[0].startswith(".")]
-    assert rows["index"]
-    # of the comparison's columns .05, .1, .5, 1 and 8, the landing page shows three
-    assert {tuple(row) for row in rows["index"]} <= {
-        tuple(row[column] for column in (1, 3, 4)) for row in rows["comparison"] if len(row) == 5
-    }
-
-
 def test_every_public_name_has_a_page(site):
     modules = [importlib.import_module(module) for module in PUBLIC]
     described = set()
