@@ -16,7 +16,6 @@ import skpublicdp
 from tests import ROOT
 from tests.site.conftest import SIZES
 
-DOCS = ROOT / "docs"
 WORDS = (
     "hyperparameter",
     "ProgressBar",
