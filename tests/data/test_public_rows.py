@@ -60,7 +60,7 @@ each_learner = pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 
 
 def labels_for(learner, y):
-    """Labels of which a released labeller leaves some for the base learner."""
+    """A released labeller leaves some of these labels for the base learner."""
     if not getattr(learner, "release_labeler", False):
         return y
     return np.where(np.arange(len(y)) % 2 == 0, y, "-1")

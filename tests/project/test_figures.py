@@ -652,7 +652,7 @@ CHECKED = {
         r"With probability \.95 over the public rows",
     ),
     "getting_started": (
-        r"the best possible rule has an accuracy of 90%",  # of labels of which a tenth is wrong
+        r"the best possible rule has an accuracy of 90%",  # if a tenth of the labels is wrong
         r"a factor between 0\.90 and 1\.11\. At ε = 1 the factor lies between 0\.37 and 2\.72",
     ),
     "glossary": (r"by at most 10\.5% at ε = 0\.1, and by a factor of at most 2\.72 at ε = 1",),
