@@ -74,13 +74,13 @@ MUTANTS = (
         ("PPMHalfspaceClassifier, growing boxes",),
     ),
     Mutant(
-        "a polytope that stops growing when it has no errors",
+        "a growing box that stops when it has no errors",
         STRUCTURE,
         "rules/cover_search.py",
         "        if finer_cover is cover:",
         """        no_errors = not cover.family(search.tabulate(cover)).errors[0]
         if finer_cover is cover or (cover.equal_rounds and no_errors):""",
-        ("PPMHalfspaceClassifier, growing polytopes",),
+        ("PPMHalfspaceClassifier, growing boxes",),
     ),
     Mutant(
         "class weights computed from exact label counts",
