@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
@@ -139,10 +139,12 @@ def check_base(estimator: BaseEstimator) -> None:
     Raises
     ------
     ValueError
-        If the base learner lacks the parameter `epsilon`, has a `budget` of its own, or does not
-        declare ``protects_all_rows = True``.
+        If the base learner is a regressor, lacks the parameter `epsilon`, has a `budget` of its
+        own, or does not declare ``protects_all_rows = True``.
     """
     name, parameters = type(estimator).__name__, _parameters(estimator)
+    if isinstance(estimator, RegressorMixin):
+        raise ValueError(f"estimator must be a classifier, but {name} is a regressor.")
     if "epsilon" not in parameters:
         raise ValueError(
             "estimator must be a differentially private classifier with a parameter 'epsilon', "

@@ -30,12 +30,18 @@ from skpublicdp.accounting.gdp import (
 )
 from skpublicdp.accounting.measurements import Measurement, noise_of, noise_scale
 from skpublicdp.accounting.plans import largest_scale, plan_delta
-from skpublicdp.accounting.receipts import REPLACE_ONE, Mechanism, PrivacyReceipt
+from skpublicdp.accounting.receipts import (
+    REPLACE_FEATURES,
+    REPLACE_ONE,
+    Mechanism,
+    PrivacyReceipt,
+)
 from skpublicdp.accounting.risk import epsilon_from_risk, risk_from_epsilon
 from skpublicdp.accounting.rounding import exact_fraction
 from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 
 __all__ = [
+    "REPLACE_FEATURES",
     "REPLACE_ONE",
     "Approximate",
     "Draw",

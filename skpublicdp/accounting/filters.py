@@ -330,12 +330,14 @@ class Filter:
         The fit converts (ε, δ) back to ρ or μ², which must not exceed the remainder. Therefore ε is
         rounded down.
         """
+        new_total = total._replace(fits=total.fits + 1, noisy=total.noisy + 1)
+        if total.delta > self.failure_allowance(new_total):
+            return 0.0
         epsilon: Any
         if self.accountant == "zcdp":
             remaining = zcdp_rho(self.epsilon, self.delta) - (total.rho or 0)
             epsilon, to_price = zcdp_epsilon(max(remaining, ZERO), delta), zcdp_rho
         else:
-            new_total = total._replace(fits=total.fits + 1, noisy=total.noisy + 1)
             remaining = max(rule.remaining() for rule in self.admission_rules(new_total))
             epsilon, to_price = gaussian_epsilon(max(remaining, ZERO), delta), gaussian_mu_squared
         while epsilon and to_price(exact_fraction(epsilon), delta) > remaining:
@@ -362,6 +364,13 @@ class Filter:
             remaining = four_digits(max(allowance - total.delta, ZERO), ROUND_FLOOR)
             if not self.delta:
                 return self._no_delta_message(price, total)
+            if total.delta > allowance:
+                return (
+                    f"No fit is possible after the first one, which used δ = "
+                    f"{four_digits(total.delta)} {cap}: later fits are only possible if fits whose "
+                    f"cost is known only as (ε, δ) use at most δ = {float(allowance):g} together. "
+                    "Make no further fits."
+                )
             scope = (
                 " for fits whose cost is known only as (ε, δ)," if self.accountant == "auto" else ""
             )

@@ -30,10 +30,11 @@ PRODUCT_TYPES = (
 """Types of data products in the schema of the registry."""
 
 IMPLEMENTATION_NOTE = (
-    "Integers and rationals decide every draw and all noise of this package. Floating point takes "
-    "part only where a bound on its error proves the same result. The residuals of boosting are "
-    "computed in floating point, each from one row and the released model alone, and are rounded "
-    "to integers before they are added up. Running times are not protected."
+    "Every draw and every noise value is determined in exact integer and rational arithmetic. "
+    "Floating point is used only where an error bound proves that the result is the same. The "
+    "residuals of boosting are computed in floating point, each from one row and the released "
+    "model alone, and are rounded to integers before they are added up. Running times are not "
+    "protected."
 )
 """Statement about floating-point arithmetic and side channels, used in cards and registry
 entries."""

@@ -8,7 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.accounting import REPLACE_ONE, Approximate, Event, exact_fraction
+from skpublicdp.accounting import (
+    REPLACE_FEATURES,
+    REPLACE_ONE,
+    Approximate,
+    Event,
+    exact_fraction,
+)
 from skpublicdp.audit.data_sets import Domain, PersonKinds
 from skpublicdp.audit.event_loss import smallest_losses
 from skpublicdp.audit.observed_fit import (
@@ -174,7 +180,7 @@ class Verifier:
                 f"the receipt states epsilon = {epsilon:g}, but the parameter epsilon is "
                 f"{parameter}"
             )
-        if self._protected_rows and receipt.unit == REPLACE_ONE:
+        if self._protected_rows and receipt.unit in (REPLACE_ONE, REPLACE_FEATURES):
             self.add_finding(
                 "the receipt covers single rows only, although max_rows_per_group is set"
             )

@@ -102,7 +102,7 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         X, y
             As in `fit`.
         label_assumption : str
-            Assumption about the labels, to be listed in the receipt.
+            Fact about the labels that may be known, to be listed in the receipt.
         learning_rate : float, optional
             Learning rate of voting trees.
         **inputs
@@ -146,10 +146,12 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         # without public rows, the statistic would compare the private rows with a reference grid
         self.drift_ = fitted.drift if training.n_joint_public else None
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
+        known = "the number of private rows and the types of the columns"
+        if label_assumption:
+            known = f"the number of private rows, the types of the columns and {label_assumption}"
         self.privacy_ = ledger.receipt(
             assumptions=(
-                f"the number of private rows, the types of the columns{label_assumption} may be "
-                "known",
+                f"{known} may be known",
                 *training.assumptions,
                 *(() if training.public_margins is None else training.public_margins.assumptions),
             )
@@ -275,6 +277,8 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
     def _explain_as_text(self, target_name: str, labels: Sequence[str], decimals: int) -> str:
         """Return a text description of the intercepts and the strongest terms.
 
+        Without public rows, the intercepts refer to rows of the data-independent grid.
+
         Parameters
         ----------
         target_name : str
@@ -289,7 +293,8 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         terms = describe_terms(
             self._terms(), self.shapes_, self.trees_, self._model, labels, decimals
         )
-        return f"{target_name} of an average public row: {base}; to it are added\n{terms}"
+        row = "public row" if self.privacy_.n_public else "row of the data-independent grid"
+        return f"{target_name} of an average {row}: {base}; to it are added\n{terms}"
 
     def __sklearn_tags__(self) -> Any:
         """Declare that missing values, categories and strings are supported."""

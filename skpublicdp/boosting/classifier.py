@@ -41,10 +41,11 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     method : {"auto", "moments", "votes"}, default="auto"
         With ``"moments"``, only noisy histograms are used and no tree is drawn. With ``"votes"``,
         only trees are fitted, which does not require public rows: voting trees for two labels, and
-        trees with noisy leaves for more labels. ``"auto"`` uses both. Without public rows, or if
-        the histogram noise is too large to be sampled, ``"auto"`` falls back to ``"votes"``. With
-        more than two labels, it also falls back with ``delta=0``, or if the public rows have no
-        labels and the budget is small for the numbers of columns and labels.
+        trees with noisy leaves for more labels. ``"auto"`` uses both if the budget is large for
+        the number of columns. With a smaller budget, it falls back to ``"votes"`` if there are no
+        public rows except from `describe_columns`, or if the histogram noise is too large to be
+        sampled. With more than two labels, it also falls back with ``delta=0``, or if the public
+        rows have no labels.
     max_rounds : int, default=None
         Maximum number of histogram rounds or trees with noisy leaves, or the exact number of voting
         trees. By default, the number depends on the number of rows and the budget.
@@ -271,7 +272,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         PrivacyBudgetError
             If `budget` is insufficient.
         """
-        assumption = "" if self.classes is not None else " and the set of labels in y"
+        assumption = "" if self.classes is not None else "the set of labels in y"
         training, _ = self._fit(
             LabelReader(self.classes, min_classes=2),
             X,

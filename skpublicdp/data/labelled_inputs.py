@@ -205,6 +205,8 @@ class MixedRows:
         The sorted labels.
     private_code : int
         Position of the private label in `classes`.
+    label_decides : bool
+        Whether the label of a row decides whether the row is private, so labels are not protected.
     """
 
     X_private: Floats
@@ -213,6 +215,7 @@ class MixedRows:
     y_public: Codes
     classes: NDArray[Any]
     private_code: int
+    label_decides: bool
 
     @property
     def n_private(self) -> int:
@@ -223,6 +226,13 @@ class MixedRows:
     def n_public(self) -> int:
         """Number of public rows."""
         return len(self.X_public)
+
+    @property
+    def known_facts(self) -> str:
+        """Facts about the rows that the receipt assumes to be public knowledge."""
+        if self.label_decides:
+            return "the label of every row may be known, because it decides which rows are private"
+        return "which rows are private, and the set of labels in y, may be known"
 
 
 def read_label_status(
@@ -296,6 +306,7 @@ def read_label_status(
         y_public=np.concatenate([is_private_label[public], is_private_label_separate]),
         classes=encoded.classes,
         private_code=private_code,
+        label_decides=label_decides,
     )
 
 

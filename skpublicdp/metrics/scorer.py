@@ -28,6 +28,9 @@ class PrivateScorer:
     Instances are created by `make_private_scorer`.
     """
 
+    is_private = True
+    """Declares that every call is a private release."""
+
     def __init__(
         self,
         metric: str,

@@ -10,9 +10,14 @@ from typing import Any, NamedTuple
 
 from sklearn.model_selection import KFold, PredefinedSplit
 
+from skpublicdp.model_selection.splitters import PublicKFold, PublicShuffleSplit
+
 FIT_ALONE = "fit {learner} outside it"
 PUBLIC_FIT = "wrap it in PublicFit"
 """Remedies shared by several meta-estimators."""
+
+SEARCHES = ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV")
+"""scikit-learn's searches, whose only use of private rows is to fit and to score."""
 
 OWN_FITS: dict[str, tuple[str, str]] = {
     "CalibratedClassifierCV": (
@@ -44,7 +49,7 @@ OWN_FITS: dict[str, tuple[str, str]] = {
     "GradientBoostingClassifier": ("fits its own trees to private rows", FIT_ALONE),
     "GradientBoostingRegressor": ("fits its own trees to private rows", FIT_ALONE),
     **dict.fromkeys(
-        ("GridSearchCV", "RandomizedSearchCV", "HalvingGridSearchCV", "HalvingRandomSearchCV"),
+        SEARCHES,
         ("selects parameters by using exact scores on private rows", "use SemiPrivateSearchCV"),
     ),
 }
@@ -54,6 +59,7 @@ UNKNOWN_N_FITS = "k"
 """Placeholder for a number of fits that cannot be determined from the parameters."""
 
 N_FITS: dict[str, str] = {
+    **dict.fromkeys(SEARCHES, UNKNOWN_N_FITS),
     "BaggingClassifier": UNKNOWN_N_FITS,
     "BaggingRegressor": UNKNOWN_N_FITS,
     "ClassifierChain": UNKNOWN_N_FITS,
@@ -109,6 +115,8 @@ def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
     name = _scikit_learn_name(wrapper)
     if name in OWN_FITS:
         problem, remedy = OWN_FITS[name]
+        if name in SEARCHES and getattr(parameters.get("scoring"), "is_private", False):
+            return None  # its scores are private releases
         has_callable_scoring = (
             callable(parameters.get("scoring")) and name != "TunedThresholdClassifierCV"
         )
@@ -139,8 +147,11 @@ def folds_may_depend_on_labels(wrapper: Any, parameters: dict[str, Any]) -> bool
     then move other rows to other folds.
     """
     name, cv = _scikit_learn_name(wrapper), parameters.get("cv")
-    if isinstance(cv, KFold | PredefinedSplit) or str(cv) == "prefit":
-        return False  # folds by position, or no folds
+    by_position = KFold | PredefinedSplit | PublicKFold | PublicShuffleSplit
+    if isinstance(cv, by_position) or str(cv) == "prefit":
+        return False  # or no folds
+    if name in SEARCHES:
+        return True  # their default splitter for classifiers is stratified
     is_default_splitter = isinstance(cv, int | None)  # `KFold` for regressors
     match name:
         case "RegressorChain" | "StackingRegressor":

@@ -159,7 +159,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         *_as_list(_uncovered_costs(steps, searches)),
         "<h2>Unit of privacy</h2>",
         receipt._lines_html("unit", "rows", "assumes"),
-        "<p>Facts about all rows are not protected.</p>",
+        "<p>Facts about the population as a whole, such as averages, are not protected.</p>",
         "<h2>Differentially private algorithms</h2>",
         receipt._mechanisms_html(),
         f"<p>{escape(PROOFS_NOTE)}</p>",

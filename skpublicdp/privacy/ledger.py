@@ -455,11 +455,19 @@ class Ledger:
     child, note, choose, scale = sub_ledger, annotate, take_option, calibrate
     """Former names."""
 
-    def receipt(self, *, assumptions: tuple[str, ...] = (), secure: bool = True) -> PrivacyReceipt:
+    def receipt(
+        self,
+        *,
+        unit: str = REPLACE_ONE,
+        assumptions: tuple[str, ...] = (),
+        secure: bool = True,
+    ) -> PrivacyReceipt:
         """Return the receipt of the fit, with its guarantee and every event recorded so far.
 
         Parameters
         ----------
+        unit : str, default=REPLACE_ONE
+            How neighbouring datasets differ, unless all rows of each person are protected.
         assumptions : tuple of str
             Facts that the guarantee assumes to be public knowledge.
         secure : bool, default=True
@@ -472,7 +480,6 @@ class Ledger:
         """
         ledgers, spent = self._parallel or (self,), self._spent
         budget = self._root._budget
-        unit = REPLACE_ONE
         if self._grouped:
             unit = f"replace one person, up to {self.rows_per_person} private rows"
             assumptions += ("which rows belong to the same person is public",)

@@ -17,7 +17,7 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
-from skpublicdp.accounting import Draw, exact_fraction
+from skpublicdp.accounting import REPLACE_FEATURES, REPLACE_ONE, Draw, exact_fraction
 from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.validation import check_rows
 from skpublicdp.guarantees import Promise
@@ -68,7 +68,9 @@ class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         self.certificate_ = drawn.certificate
         described = public_data_assumptions(X_public)
         self.privacy_ = ledger.receipt(
-            assumptions=self._assumptions(rows, described), secure=self._is_secure(search)
+            unit=REPLACE_FEATURES if getattr(rows, "label_decides", False) else REPLACE_ONE,
+            assumptions=self._assumptions(rows, described),
+            secure=self._is_secure(search),
         )
         guarantee = self._guarantee(rows, search, drawn, bool(described), ledger.rows_per_person)
         self.guarantee_, self.guarantee_reason_ = guarantee

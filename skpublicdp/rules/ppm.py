@@ -412,7 +412,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
 
     def _assumptions(self, rows: MixedRows, described: tuple[str, ...]) -> tuple[str, ...]:
         return (
-            "which rows are private, and the set of labels in y, may be known",
+            rows.known_facts,
             "halfspaces are chosen by public rows, public randomness and earlier draws",
             *described,
         )

@@ -163,6 +163,15 @@ def test_explain_for_each_type_of_target(models):
     assert "\n    if " in models["two"].explain()
 
 
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+def test_explain_without_public_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 2))
+    clf = SemiPrivateBoostingClassifier(bounds=(-4, 4), random_state=0)
+    text = clf.fit(X, X[:, 0] > 0).explain()
+    assert text.startswith("log-odds of True of an average row of the data-independent grid: ")
+
+
 def test_merge_bins_minimises_the_squared_error():
     shares = np.array([0.2, 0.2, 0.2, 0.2, 0.2, 0.0])
     scores = np.array([[0.0, 0.1, 1.0, 1.05, 3.0, 9.0]])

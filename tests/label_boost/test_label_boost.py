@@ -21,6 +21,7 @@ from skpublicdp import (
     GenericLearnerClassifier,
     PPMHalfspaceClassifier,
     PrivacyBudget,
+    SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
 )
@@ -313,6 +314,9 @@ class TestBaseLearners:
         grid = GridSearchCV(SemiPrivateClassifier(), {"alpha": [0.1]})
         for base in (make_pipeline(FunctionTransformer(), SemiPrivateClassifier()), grid):
             self.refused(base, "must be a differentially private classifier with a parameter 'eps")
+
+    def test_regressors(self):
+        self.refused(SemiPrivateBoostingRegressor(), "must be a classifier, but .* is a regressor")
 
     def test_those_with_a_budget_of_their_own(self):
         budget = PrivacyBudget(3.0, for_tests=True)

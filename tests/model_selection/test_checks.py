@@ -21,10 +21,12 @@ from sklearn.experimental import enable_halving_search_cv, enable_iterative_impu
 from sklearn.feature_selection import RFE, SelectFromModel
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
     KFold,
+    StratifiedKFold,
     TunedThresholdClassifierCV,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
@@ -52,7 +54,8 @@ from skpublicdp.data import describe_columns
 from skpublicdp.data.public_rows import DESCRIBED
 from skpublicdp.data.tables import take_rows
 from skpublicdp.hypotheses import FiniteClass, Stumps, Thresholds, Union
-from skpublicdp.model_selection import SemiPrivateSearchCV, check_pipeline
+from skpublicdp.metrics import make_private_scorer
+from skpublicdp.model_selection import PublicKFold, SemiPrivateSearchCV, check_pipeline
 from tests.kit import Recorder
 
 RNG = np.random.default_rng(0)
@@ -244,6 +247,20 @@ def test_what_is_not_private_at_any_epsilon_tells_neighbours_apart(wrapper, read
     assert not any("·ε" in text or "budget" in text for text in texts)
 
 
+def search(scoring=None, **settings):
+    scorer = make_private_scorer("accuracy", epsilon=0.1) if scoring is None else scoring
+    return GridSearchCV(boosting(), {"max_rounds": [1, 2]}, scoring=scorer, **settings)
+
+
+def test_a_search_with_private_scores_adds_up_if_folds_do_not_depend_on_labels():
+    for cv in (KFold(3), PublicKFold(3)):
+        assert all("which costs k·ε" in text for text in said(search(cv=cv)))
+    for cv in (None, 3, StratifiedKFold(3)):
+        assert all("folds that may be stratified" in text for text in said(search(cv=cv)))
+    for scoring in ("accuracy", make_scorer(accuracy_score)):
+        assert all("not private at any ε" in text for text in said(search(scoring, cv=KFold(3))))
+
+
 def importances(model):
     return np.ptp(model.predict_proba(np.eye(model.n_features_in_)), axis=1)
 
@@ -256,6 +273,12 @@ def test_what_is_said_to_add_up_is_the_same_for_neighbours():
         (
             lambda: RFE(boosting(), n_features_to_select=1, importance_getter=importances),
             lambda model: np.append(model.ranking_, model.predict_proba(ROWS[:50])[:, 0]),
+        ),
+        (
+            lambda: search(cv=KFold(3)),
+            lambda model: np.append(
+                model.cv_results_["mean_test_score"], model.predict_proba(ROWS[:50])[:, 0]
+            ),
         ),
     ):
         one, other = replayed(wrapper, (Y, CHANGED), read)

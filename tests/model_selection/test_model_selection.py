@@ -18,6 +18,7 @@ from skpublicdp import (
     PrivacyBudget,
     PublicFit,
     SemiPrivateBoostingClassifier,
+    SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
 )
 from skpublicdp.accounting import exact_fraction
@@ -320,6 +321,11 @@ def test_log_mass_is_that_of_the_listed_members(family):
         (SemiPrivateClassifier(max_rows_per_group=2), {"alpha": [0.1]}, "max_rows_per_group=None"),
         (SemiPrivateClassifier(random_state=0), {"alpha": [0.1]}, "random_state=None"),
         (DecisionTrees, {"alpha": [0.1]}, "estimator"),
+        (
+            SemiPrivateBoostingRegressor(),
+            {"max_rounds": [1, 2]},
+            "must be a classifier, but SemiPrivateBoostingRegressor is a regressor",
+        ),
         (
             Pipeline([("scale", StandardScaler()), ("clf", SemiPrivateClassifier())]),
             {"clf__alpha": [0.1]},

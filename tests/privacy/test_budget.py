@@ -31,6 +31,7 @@ from skpublicdp.accounting import (
     Pure,
     Steps,
     Subsampled,
+    basic_price,
     exact_fraction,
     gaussian_epsilon,
     gaussian_mu_squared,
@@ -169,15 +170,23 @@ def a_fit(budget, kind, epsilon, delta):
 
 
 @settings(max_examples=30)
-@given(caps, st.lists(single, max_size=5), kinds, st.sampled_from([None, Fraction(1, 10**7)]))
+@given(
+    caps,
+    st.lists(st.one_of(single, unsure), max_size=5),
+    kinds,
+    st.sampled_from([None, Fraction(1, 10**7)]),
+)
 def test_remaining_inverts_spending(cap, events, kind, delta):
     epsilon, most, accountant = cap
     budget = PrivacyBudget(epsilon, most, accountant=accountant)
     spend_all(budget, events)
     delta = delta if kind in ("gaussian", "approximate") else None
     left = budget.remaining(kind, delta)
+    is_summed = kind == "approximate" or accountant == "pure"
     at = delta or most * (Fraction(1, 10) if kind == "approximate" and budget.ledger else 1)
-    if kind in ("gaussian", "approximate") and not most:
+    if is_summed and delta is None:  # what earlier fits left
+        at -= sum(basic_price(entry.event)[1] for entry in budget.ledger)
+    if kind in ("gaussian", "approximate") and at <= 0:
         assert left == 0.0
         return
     if left:
@@ -215,6 +224,21 @@ def test_remaining_delta():
         budget.remaining("draw", 1e-6)
     with pytest.raises(ValueError, match="kind must be one of"):
         budget.remaining("laplace")
+
+
+@pytest.mark.parametrize(("share", "left"), [(Fraction(1, 10), True), (Fraction(11, 100), False)])
+def test_only_a_first_fit_may_take_more_than_a_tenth_of_delta(share, left):
+    budget = PrivacyBudget(9, 1e-6)
+    budget.spend(Approximate(Fraction(1, 2), share * MILLIONTH))
+    assert [epsilon > 0 for epsilon in budget.remaining()] == [left, left, left, False]
+    for event in (TENTH, Pure(Fraction(1, 10)), Gaussian(Fraction(1, 100))):
+        if left:
+            budget.spend(event)
+        else:
+            assert refusal(budget, event).startswith(
+                "No fit is possible after the first one, which used δ = 1.1e-07 of the budget of "
+                "ε = 9, δ = 1e-06"
+            )
 
 
 # refusals

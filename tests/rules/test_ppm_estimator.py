@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from skpublicdp import PPMHalfspaceClassifier, PublicFit
-from skpublicdp.accounting import REPLACE_ONE
+from skpublicdp.accounting import REPLACE_FEATURES, REPLACE_ONE
 from skpublicdp.exceptions import (
     CoverSizeError,
     LargeEpsilonWarning,
@@ -149,13 +149,16 @@ def test_a_flat_public_population():
 class TestWhatComesOut:
     def test_receipt(self):
         receipt = fitted(epsilon=0.5).privacy_
-        assert (receipt.epsilon, receipt.delta, receipt.unit) == (0.5, 0.0, REPLACE_ONE)
+        assert (receipt.epsilon, receipt.delta, receipt.unit) == (0.5, 0.0, REPLACE_FEATURES)
         assert (receipt.n_private, receipt.n_public) == ((~SHARED).sum(), SHARED.sum())
         (mechanism,) = receipt.mechanisms
         assert mechanism.epsilon == 0.5
         assert "Lemma 4.1" in mechanism.reference
-        assert "which rows are private" in repr(receipt)
+        assert "the label of every row may be known, because it decides" in repr(receipt)
         assert "seeded" in repr(receipt)
+        masked = fitted(is_public=SHARED).privacy_
+        assert masked.unit == REPLACE_ONE
+        assert "which rows are private" in repr(masked)
         assert fitted(random_state=None).privacy_.secure_randomness
 
     def test_the_draws_spend_the_budget(self):
