@@ -287,7 +287,7 @@ def _search_rounds(
     for budget_after, draw_steps, n_new in zip(*grid, strict=True):
         u = np.exp(draw_steps / (2 * EPSILON_STEPS))  # exp(ε₀ / 2) for a draw at ε₀
         sampled = _max_sampled(labelled, budget, budget_after, n_classes - 1 + u)
-        # a row that no earlier round has sampled still has the entire budget
+        # an unlabelled row may be sampled in one round only, so it has the entire budget
         sampled_new = _max_sampled(n_new, epsilon, budget_after, float(n_classes))
         sampled = np.minimum(sampled, max_rows // 2)
         sampled_new = np.minimum(sampled_new, max_rows - sampled)

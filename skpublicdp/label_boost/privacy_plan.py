@@ -31,7 +31,8 @@ class RelabellingRound:
     n_labelled : int
         Number of labelled rows at the start of the round.
     n_new : int
-        Number of unlabelled rows from which the round samples.
+        Number of unlabelled rows from which the round samples. These rows belong to this round
+        alone: those that it does not sample are discarded.
     sampled_labelled, sampled_new : int
         Numbers of labelled and unlabelled rows that are sampled without replacement.
     epsilon : Fraction
@@ -69,6 +70,12 @@ class LabelBoostPlan:
         rows, drawn with replacement.
     base_epsilon, base_delta : float
         Privacy budget of the base learner.
+
+    Raises
+    ------
+    AssertionError
+        If the sizes contradict each other, so that the proof of privacy would not apply. All sizes
+        are public, so the message may contain them.
     """
 
     epsilon: Fraction
@@ -80,6 +87,23 @@ class LabelBoostPlan:
     resampled: bool
     base_epsilon: float
     base_delta: float
+
+    def __post_init__(self) -> None:
+        # each round samples from unlabelled rows of its own, so these rows must exist
+        if sum(relabelling.n_new for relabelling in self.rounds) > self.initial_unlabelled:
+            raise AssertionError(
+                "The rounds of LabelBoost must not need more unlabelled rows in total than there "
+                f"are; got {[relabelling.n_new for relabelling in self.rounds]} of "
+                f"{self.initial_unlabelled}."
+            )
+        n_labelled = self.initial_labelled
+        for relabelling in self.rounds:
+            if relabelling.n_labelled != n_labelled:
+                raise AssertionError(
+                    "A round of LabelBoost must start with the labelled rows of the previous step; "
+                    f"got {relabelling.n_labelled} instead of {n_labelled}."
+                )
+            n_labelled = relabelling.n_relabelled
 
 
 class RowEpsilons(NamedTuple):
@@ -143,8 +167,8 @@ def rounds_epsilon(
         if relabelling.sampled_new:
             new_rate = _sampling_rate(relabelling.sampled_new, relabelling.n_new)
             sampled_cost = subsampled_epsilon(Fraction(relabelled.unlabelled), new_rate)
-            # an unlabelled row takes part in at most one round, so the maximum over rounds is
-            # relevant
+            # an unlabelled row may be sampled in one round only (the rounds have disjoint blocks),
+            # so the maximum over rounds is relevant
             unlabelled = max(unlabelled, sampled_cost)
         last_to_first.append(RowEpsilons(labelled, unlabelled))
     return last_to_first[::-1]
@@ -182,7 +206,7 @@ def affordable_base_budget(
         new_rate = _sampling_rate(relabelling.sampled_new, relabelling.n_new)
         with localcontext(precise_context(epsilon, relabelling.epsilon)):
             labelled_cost, new_cost = _relabelling_costs(relabelling.epsilon, n_classes)
-            # an unlabelled row that no earlier round has sampled still has its entire budget
+            # an unlabelled row may be sampled in this round only, so it has its entire budget
             by_status = (
                 (remaining, labelled_rate, labelled_cost),
                 (epsilon, new_rate, new_cost),

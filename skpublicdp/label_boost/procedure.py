@@ -117,8 +117,10 @@ def rows_for_base_learner(
 def _new_rows_by_round(plan: LabelBoostPlan, n_unlabelled: int, ledger: Ledger) -> list[Codes]:
     """Return the positions of the unlabelled rows sampled in each round.
 
-    A random part of a random subset is also a random subset. The rows of all rounds are therefore
-    sampled together and divided in random order.
+    Each round samples from its own block of `n_new` unlabelled rows, and the blocks are the parts
+    of a random order. `LabelBoostPlan` ensures that there are enough rows for all blocks. The
+    sampled rows are then disjoint random subsets. They are sampled together and divided in random
+    order, which has the same distribution.
     """
     sizes = [relabelling.sampled_new for relabelling in plan.rounds]
     sampled = ledger.subset(n_unlabelled, sum(sizes))[ledger.order(sum(sizes))]

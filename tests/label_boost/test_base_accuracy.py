@@ -307,8 +307,9 @@ def test_boxes_in_three_columns_of_few_labels(alpha):
 def test_it_is_this_sum(resampled):
     """docs/proofs/label_boost.md, written out."""
     beta, n, s = 0.08, 5 * 10**6, 10**6
-    step = RelabellingRound(2 * s, 8 * s, s, 4 * s, Fraction(1, 2))
-    plan = LabelBoostPlan(Fraction(1), Fraction(0), 1, 1, (step,), n, resampled, 0.5, 0.0)
+    sizes = 2 * s, 8 * s
+    step = RelabellingRound(*sizes, s, 4 * s, Fraction(1, 2))
+    plan = LabelBoostPlan(Fraction(1), Fraction(0), *sizes, (step,), n, resampled, 0.5, 0.0)
 
     def n_labelings(rows):
         return math.log(rows + 1)

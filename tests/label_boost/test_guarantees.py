@@ -275,7 +275,8 @@ def test_a_promise_is_this_sum():
     second = RelabellingRound(5 * 10**6, 10**6, 3 * 10**6, 10**6, Fraction(3, 4))
     for rounds, resampled in itertools.product([(first,), (first, second)], [False, True]):
         n = rounds[-1].n_relabelled
-        plan = LabelBoostPlan(Fraction(1), Fraction(0), 1, 1, rounds, n, resampled, 0.5, 0.0)
+        sizes = 2 * 10**6, 9 * 10**6
+        plan = LabelBoostPlan(Fraction(1), Fraction(0), *sizes, rounds, n, resampled, 0.5, 0.0)
         found = label_boost_guarantee(plan, Thresholds(), base, beta, n, n_listed)
         # half of beta for the labellers: three shares of the first, two more of a second
         b, s = beta / 2 / (2 * len(rounds) + 1), 10**6
@@ -346,7 +347,8 @@ class TestFinite:
         base.certificate_ = Certificate(excess_error(101, 10**6, 2.0, 0.1), 0.9, 101)
         step = RelabellingRound(2 * 10**6, 8 * 10**6, 10**6, 4 * 10**6, Fraction(1, 2))
         for resampled in (False, True):
-            plan = LabelBoostPlan(Fraction(1), Fraction(0), 1, 1, (step,), n, resampled, 0.5, 0.0)
+            sizes = 2 * 10**6, 8 * 10**6
+            plan = LabelBoostPlan(Fraction(1), Fraction(0), *sizes, (step,), n, resampled, 0.5, 0.0)
             n_listed = functools.partial(log_n_labelings, models, n_features=1, n_classes=2)
             found = label_boost_guarantee(plan, models, base, beta, n, n_listed)
             labelled = labeller_error([LabellerDraw(10**6, n, 0.5)], n_listed, beta / 2)

@@ -773,6 +773,11 @@ def test_every_round_of_the_paper_has_the_rows_of_claim_4_9(alpha, vc):
 @pytest.mark.parametrize("alpha", [0.09, 0.01])
 def test_labelled_rows_grow_as_a_tower_and_rounds_are_few(alpha, vc):
     """Remark 4.10, with the constants of Lemma 7 of docs/proofs/label_boost.md."""
+
+    def log_star(x):
+        return 0 if x <= 1 else 1 + log_star(math.log2(x))
+
+    assert [log_star(x) for x in (2, 4, 16, 300, 65_536, 65_537)] == [1, 2, 3, 4, 4, 5]
     beta, numbers = 0.05, set()
     m = n_labelled_paper(alpha, beta, vc) + 1
     for exponent in (3, 9, 12, 20, 37, 60, 100, 150, 250):
@@ -782,6 +787,7 @@ def test_labelled_rows_grow_as_a_tower_and_rounds_are_few(alpha, vc):
         sizes = [step.n_labelled for step in plan.rounds]
         w = [alpha / (10 * 2**i) * size / (800 * vc) for i, size in enumerate(sizes, start=1)]
         numbers.add(len(w))
+        assert len(w) <= log_star(300 * n) - 3
         if exponent <= 37:
             assert len(w) <= 1
         if w:

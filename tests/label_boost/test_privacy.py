@@ -4,6 +4,7 @@
 relabelled data sets best apart; no bound may be below what it reaches.
 """
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -423,6 +424,47 @@ def procedure(plan, S, T):
     for one in enumerate_runs(run):
         found[one.result] += float(one.lower)
     return found
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rounds", "message"),
+    [
+        # each round samples one of the two rows: together they sample both, not half of them
+        (
+            (3, 2),
+            (RelabellingRound(3, 2, 1, 1, ONE), RelabellingRound(2, 2, 1, 1, ONE)),
+            r"more unlabelled rows in total than there are; got \[2, 2\] of 2",
+        ),
+        ((3, 1), (RelabellingRound(3, 2, 1, 1, ONE),), r"got \[2\] of 1"),
+        ((2, 2), (RelabellingRound(3, 2, 1, 1, ONE),), "got 3 instead of 2"),
+        (
+            (3, 4),
+            (RelabellingRound(3, 2, 1, 1, ONE), RelabellingRound(3, 2, 1, 1, ONE)),
+            "got 3 instead of 2",
+        ),
+    ],
+)
+def test_no_plan_has_smaller_rates_than_its_rounds(sizes, rounds, message):
+    """The rates of the theorem are those of blocks, which must exist."""
+    arguments = Fraction(1), Fraction(0), *sizes
+    with pytest.raises(AssertionError, match=message):
+        LabelBoostPlan(*arguments, rounds, 1, False, 0.5, 0.0)
+    # no plan is changed to one that would be refused
+    plan = LabelBoostPlan(*arguments, (), 1, False, 0.5, 0.0)
+    with pytest.raises(AssertionError, match=message):
+        dataclasses.replace(plan, rounds=rounds)
+
+
+def test_rows_that_a_round_has_not_sampled_must_be_discarded():
+    """Two rounds that each sample half of what is left: the maximum over rounds is too little."""
+    loss = Fraction(2)
+    each = subsampled_epsilon(loss, Fraction(1, 2))
+    both = subsampled_epsilon(loss, Fraction(3, 4))
+    assert (round(each, 3), round(both, 3)) == (1.434, 1.756)  # as the page says
+    # a base learner that tells from a sample of the row's value, at odds of e² to one
+    shows = math.exp(2) / (1 + math.exp(2))
+    attained = math.log((0.25 * (1 - shows) + 0.75 * shows) / (1 - shows))
+    assert attained == pytest.approx(both)
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
