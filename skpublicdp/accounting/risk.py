@@ -49,8 +49,9 @@ def risk_from_epsilon(
         ``kind="gaussian"``.
     kind : {"any", "draw", "gaussian"}, default="any"
         Kind of the fit. ``"any"`` holds for every (ε, δ)-differentially private fit. ``"draw"`` is
-        for fits that only draw a rule by the exponential mechanism, and ``"gaussian"`` for fits
-        that only add Gaussian noise. Their risks are smaller.
+        for fits that only draw rules by the exponential mechanism, once or several times with
+        values of ε that add up to `epsilon`. ``"gaussian"`` is for fits that only add Gaussian
+        noise. Their risks are smaller.
 
     Returns
     -------

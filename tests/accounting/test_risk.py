@@ -117,6 +117,35 @@ def test_draws(epsilon):
     assert best <= Fraction(risk)
 
 
+def worst_distance(budgets, u=1.0):
+    """The operators of the draws applied to max(0, 1 - u), with adaptive intervals."""
+    u = np.asarray(u, dtype=float)
+    if not budgets:
+        return np.maximum(0, 1 - u)
+    epsilon, *later = budgets
+    low = np.exp(-np.linspace(0, epsilon, 41))  # the ratio is either this or e^ε times as large
+    high = math.exp(epsilon) * low
+    share = (high - 1) / (high - low)
+    ends = (worst_distance(later, u[..., None] * end) for end in (low, high))
+    return sum(part * end for part, end in zip((share, 1 - share), ends, strict=True)).max(axis=-1)
+
+
+DRAWS = [[1], [6], [0.5, 0.5], [1, 2], [2, 1], [0.01, 5], [5, 0.01], [0.3, 0.3, 0.4], [3, 1, 0.5]]
+
+
+@pytest.mark.parametrize("budgets", DRAWS)
+def test_several_draws_have_no_larger_risk_than_one(budgets):
+    """Theorem 10 of docs/proofs/plans.md, by its bound on the Hellinger affinity."""
+    distance = float(worst_distance(budgets))
+    risk = risk_from_epsilon(math.fsum(budgets), kind="draw")
+    affinity = math.prod(1 / math.cosh(budget / 4) for budget in budgets)
+    bound = math.sqrt(1 - affinity**2)
+    assert distance <= bound + 1e-12
+    assert bound <= 2 * risk + 1e-12
+    if len(budgets) == 1:
+        assert distance == pytest.approx(2 * risk)
+
+
 @pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 5.0])
 @pytest.mark.parametrize("delta", [1e-9, 1e-6, 0.01])
 def test_gaussian_noise(epsilon, delta):
