@@ -217,9 +217,11 @@ def tracing_attack(
 
     The attacker knows the answers, the row of a person, and reference rows from the population. The
     score of this row measures how far the answers deviate from the population in the direction of
-    the row, relative to the covariance of rows. If there are enough accurate answers, members have
-    higher scores (Theorems 13 and 14 of [1]_). With differentially private answers, the attack is
-    limited by ε, regardless of the number of queries.
+    the row, relative to the covariance of rows. If there are enough accurate answers, members
+    usually have higher scores. Theorem 14 of [1]_ shows for every release that is too accurate for
+    its number of rows that some population and some attacker exist for which this is so. The
+    success of this attack is measured, not proved. With differentially private answers, every
+    attack is limited by ε, regardless of the number of queries.
 
     Parameters
     ----------
