@@ -93,9 +93,12 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
 
 def kind_mismatch_message(name: str, expected: str, actual: str) -> str:
     """Return the error message about a column whose kind differs from its kind at fit."""
+    hint = ""
+    if actual.startswith(NUMBER):
+        hint = " (readers of CSV files store a column without any value as numbers)"
     return (
-        f"Column {name} must contain {expected}, as at fit; got {actual}. Convert the column to "
-        "the type that it had at fit."
+        f"Column {name} must contain {expected}, as at fit; got {actual}{hint}. Convert the column "
+        "to the type that it had at fit."
     )
 
 

@@ -412,8 +412,8 @@ def date_ticks(shape: Shape, low: float, high: float) -> list[tuple[float, str]]
 def find_limits(cuts: Floats, values: Floats | None = None) -> Limits:
     """Return the axis limits of a shape function: one bin width beyond the first and last cut.
 
-    If public `values`, shape (m,), are given, the limits do not extend beyond the smallest and the
-    largest value.
+    If public `values`, shape (m,) with m > 0, are given, the limits do not extend beyond the
+    smallest and the largest value.
 
     Examples
     --------
@@ -425,6 +425,6 @@ def find_limits(cuts: Floats, values: Floats | None = None) -> Limits:
     # the width for a single cut is its absolute value, or 1 if it is 0
     widths = np.diff(cuts) if len(cuts) > 1 else np.abs(cuts) + (cuts == 0)
     low, high = cuts[0] - widths[0], cuts[-1] + widths[-1]
-    if values is not None:
+    if values is not None and len(values):
         low, high = max(low, values.min()), min(high, values.max())
     return float(low), float(high)

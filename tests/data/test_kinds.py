@@ -201,6 +201,14 @@ def test_objects_are_converted_value_by_value(estimator):
             call(model, name, SERVED.assign(color=OTHERS["color"]), SERVED_Y)
 
 
+def test_a_column_without_any_value_names_its_likely_cause():
+    model = SemiPrivateBoostingClassifier(bounds={"wage": (0, 9)}, random_state=0)
+    rows = pd.DataFrame({"job": ["sea", "farm"] * 50, "wage": np.arange(100) % 9})
+    model.fit(rows, np.arange(100) % 2, X_public=rows[:40].copy())
+    with pytest.raises(ValueError, match="got numbers \\(readers of CSV files store a column"):
+        model.predict(rows.assign(job=np.nan))
+
+
 def unknown(share):
     """Return rows whose zip is unknown in a share of them, the first ones."""
     rows = SERVED.copy()

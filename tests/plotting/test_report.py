@@ -80,6 +80,7 @@ def fitted(kind):
     return {
         "tree": lambda: SemiPrivateClassifier(random_state=SEED).fit(X, Y, X_public=PUBLIC),
         "boosting": lambda: boosting.fit(X, Y, X_public=PUBLIC),
+        "no public rows": lambda: boosting.set_params(epsilon=8, bounds=(-4, 4)).fit(X, Y),
         "three": lambda: boosting.fit(X, np.arange(600) % 3, X_public=PUBLIC),
         "votes": lambda: SemiPrivateBoostingClassifier(method="votes", random_state=SEED).fit(
             X, Y, X_public=PUBLIC
@@ -121,7 +122,7 @@ NIST = [
 ]
 KINDS = [
     *("tree", "boosting", "three", "votes", "regressor", "generic", "ppm", "active", "boost"),
-    *("release", "search", "sanitizer"),
+    *("release", "search", "sanitizer", "no public rows"),
 ]
 quiet = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -139,7 +140,7 @@ def test_every_estimator_has_a_page_of_its_own(kind, tmp_path):
     for link in page.links:
         ElementTree.fromstring(b64decode(link.partition("base64,")[2]))
     assert not re.search(r"https?://|url\(", text)
-    drawn = {"boosting", "three", "votes", "regressor", "release"}
+    drawn = {"boosting", "three", "votes", "regressor", "release", "no public rows"}
     assert bool(page.links) == (kind in drawn)
     # what it must say
     assert type(estimator).__name__ in page.text
