@@ -23,7 +23,6 @@ from skpublicdp.plotting.display import (
     with_margin,
 )
 from skpublicdp.query_release import PAPQueryRelease
-from skpublicdp.query_release.queries.bin_edges import bin_labels
 from skpublicdp.typing import Floats
 
 MAX_HIDDEN_SHARE = 0.001
@@ -351,11 +350,12 @@ class MarginalDisplay(ReleaseDisplay):
             equal_weights = np.full(len(public_values), 1 / len(public_values))
             public = category_shares(column_schema, cuts, public_values, equal_weights)
         labels = category_names(column_schema, cuts)
-        edges = release._released.queries.bin_edges(position)
-        if edges is not None:
-            labels = bin_labels(edges, column_schema)
         if cuts is not None and column_schema.nullable:
             labels = [*labels, MISSING]
+        queries = release._released.queries
+        has_own_bins = cuts is not None and len(cuts) == len(column_schema.values) - 1
+        if queries.has_tables and (has_own_bins or queries.bin_edges(position) is not None):
+            labels = [*map(str, queries.cell_names(position))]  # as in the table of the column
         # empty categories for other and missing values are omitted
         is_nonempty = released + (0 if public is None else public) > 0
         order = column_schema.display_order if cuts is None else list(range(len(labels)))
@@ -537,9 +537,9 @@ def category_names(column: Column, cuts: Floats | None) -> list[str]:
     >>> from skpublicdp.data.schema import Column
     >>> age = Column("age", np.empty(0), False, integral=True)
     >>> category_names(age, np.array([30.5, 31.5, 60.0]))
-    ['≤ 30', '31', '32 to 60', '≥ 61']
+    ['<= 30', '31', '32 to 60', '>= 61']
     >>> category_names(Column("wage", np.empty(0), False), np.array([1.25, 8.0]))
-    ['≤ 1.25', '1.25 to 8', '> 8']
+    ['<= 1.25', '1.25 to 8', '> 8']
     """
     if cuts is None:
         return [*map(str, column.names)]
@@ -547,10 +547,10 @@ def category_names(column: Column, cuts: Floats | None) -> list[str]:
         return ["all"]
     if not column.integral:
         inner = [f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(cuts)]
-        return [f"≤ {cuts[0]:.3g}", *inner, f"> {cuts[-1]:.3g}"]
+        return [f"<= {cuts[0]:.3g}", *inner, f"> {cuts[-1]:.3g}"]
     largest = np.floor(cuts).astype(np.int64)  # largest integer of each bin but the last
     inner = [
         f"{low}" if low == high else f"{low} to {high}"
         for low, high in zip(largest + 1, largest[1:], strict=False)
     ]
-    return [f"≤ {largest[0]}", *inner, f"≥ {largest[-1] + 1}"]
+    return [f"<= {largest[0]}", *inner, f">= {largest[-1] + 1}"]

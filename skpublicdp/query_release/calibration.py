@@ -401,7 +401,12 @@ def _read_table(
     """Return the known totals of one table as fractions, with one axis for each column."""
     cells, names = queries.table_cells(positions)
     labels = list(zip(*names, strict=True))
-    given = {key if isinstance(key, tuple) else (key,): total for key, total in values.items()}
+    # in a table with text, such as ">= 2", the names of all cells are text
+    label_of_text = {tuple(map(str, label)): label for label in labels}
+    given = {}
+    for key, total in values.items():
+        label = key if isinstance(key, tuple) else (key,)
+        given[label_of_text.get(tuple(map(str, label)), label)] = total
     title = " and ".join(schema.names[position] for position in positions)
     unknown = [label for label in given if label not in set(labels)]
     # population totals may omit rows without a value

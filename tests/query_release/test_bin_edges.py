@@ -162,10 +162,10 @@ class TestHistogram:
 @pytest.mark.parametrize(
     ("bins", "message"),
     [
-        ({"income": [0]}, "edges must contain at least two"),
-        ({"income": [0, 10, 5]}, "edges must contain at least two"),
-        ({"income": [0, 10, 10]}, "edges must contain at least two"),
-        ({"income": [[0, 10]]}, "edges must contain at least two"),
+        ({"income": [0]}, "edges of column income must contain at least two"),
+        ({"income": [0, 10, 5]}, "edges of column income must contain at least two"),
+        ({"income": [0, 10, 10]}, "edges of column income must contain at least two"),
+        ({"income": [[0, 10]]}, "edges of column income must contain at least two"),
         (
             {"income": [0, 50, 150, 200]},
             "The bins of column income must lie within its bounds, 0 to 100",

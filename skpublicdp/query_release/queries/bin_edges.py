@@ -1,4 +1,4 @@
-"""Public bin edges of a numeric column, given by the user before the fit."""
+"""Edges of the bins of a numeric column, which are public, and names of the bins."""
 
 from __future__ import annotations
 
@@ -77,7 +77,9 @@ def encode_edges(edges: Any, column: Column) -> Floats:
     """Check that bin edges are increasing, and return the encoded edges."""
     numbers = column.from_user(edges)
     if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
-        raise ValueError("edges must contain at least two increasing numbers.")
+        raise ValueError(
+            f"The edges of column {column.name} must contain at least two increasing numbers."
+        )
     return numbers
 
 
@@ -155,3 +157,53 @@ def _round(number: float, precision: int) -> float:
     if whole == 0:
         digits = precision - 1 - int(np.floor(np.log10(abs(fraction))))
     return float(np.round(number, digits))
+
+
+def describe_cells(column: Column, cuts: Floats | None) -> list[Any]:
+    """Return the name of each code in a column: a category, a number, or a bin's range as text.
+
+    `cuts` contains the cuts between the bins of a numeric column, or None for a categorical column.
+    A bin that contains a single public value is named after this value. If the bounds allow smaller
+    or larger numbers in the first or the last bin, the name of this bin states it, for example
+    "<= 0" or ">= 2". So do the names of bins that contain several whole numbers.
+    """
+    if column.categorical:
+        return list(column.names)
+    assert cuts is not None
+    if not len(cuts) or len(column.values) != len(cuts) + 1:
+        return _describe_ranges(column, cuts)
+    names: list[Any] = column.decode(column.values).tolist()
+    if not column.integral or column.is_datetime:
+        # numbers between two public values are counted with the nearer value
+        allows_others = column.low < column.values[0] or column.high > column.values[-1]
+        if column.is_datetime and allows_others:
+            names = [*map(column.format, column.values)]
+        if column.low < column.values[0]:
+            names[0] = f"<= {column.format(cuts[0])}"
+        if column.high > column.values[-1]:
+            names[-1] = f"> {column.format(cuts[-1])}"
+        return names
+    smallest = np.concatenate([[column.low], np.floor(cuts) + 1]).tolist()
+    largest = np.concatenate([np.floor(cuts), [column.high]]).tolist()
+    for code, (low, high) in enumerate(zip(smallest, largest, strict=True)):
+        if low == high:
+            continue
+        first, last = (str(int(end) + column.offset) for end in (low, high))
+        names[code] = f"{first} to {last}"
+        if code == 0:
+            names[code] = f"<= {last}"
+        if code == len(cuts):
+            names[code] = f">= {first}"
+    return names
+
+
+def _describe_ranges(column: Column, cuts: Floats) -> list[str]:
+    """Return the range of each bin of a numeric column as text, such as "18 to 22.5".
+
+    A bin contains the upper end of its range, and only the first bin contains the lower end.
+    """
+    ends = [column.low, *cuts.tolist(), column.high]
+    if column.low == column.high:
+        return [column.format(column.low)]
+    texts = [column.format(end) if column.has_offset else f"{end:g}" for end in ends]
+    return [f"{low} to {high}" for low, high in itertools.pairwise(texts)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -37,6 +36,7 @@ from skpublicdp.query_release.queries.bin_edges import (
     DEFAULT_BINS,
     bin_labels,
     cuts_from_edges,
+    describe_cells,
     parse_bins,
 )
 from skpublicdp.typing import Floats, Integers
@@ -57,6 +57,7 @@ class MarginalQueries(QueryClass):
     Queries are a dict from columns to values, a list of dicts, a data frame with some of the
     columns, or an array with all columns. None in an array, or a missing value in a frame, means
     any value. Categories match if they are equal, and numbers match if they are in the same bin.
+    The name of a bin in a table, such as ``"> 50"``, represents this bin.
     ``"(other)"`` represents the categories that no public row has. ``"(missing)"`` represents a
     missing value, including missing numbers in columns where they are allowed.
 
@@ -73,11 +74,13 @@ class MarginalQueries(QueryClass):
         means the marginal of this column.
     bins : int, or dict of column to int or to edges, default=16
         Number of bins of a numeric column, cut at public quantiles. If a column has at most this
-        many distinct public values, each value has its own bin. A dict maps some of the columns, by
-        name or position, to a number of bins or to increasing edges. Edges must not be computed
-        from private rows. A bin (a, b] contains its right edge, and the first bin contains both
-        edges, as in ``pandas.cut(..., include_lowest=True)``. If the bounds of the column extend
-        beyond the edges, there is an additional bin below or above the edges.
+        many distinct public values, each value has its own bin, which also counts the numbers
+        nearest to it. The name of such a bin states it, as in ``">= 2"``. A dict maps some of the
+        columns, by name or position, to a number of bins or to increasing edges. Edges must not be
+        computed from private rows. A bin (a, b], or "a to b", contains its right edge, and the
+        first bin contains both edges, as in ``pandas.cut(..., include_lowest=True)``. For counts,
+        start the edges and the bounds at -1, so that the first bin contains 0 alone. If the bounds
+        of the column extend beyond the edges, there is an additional bin below or above the edges.
     missing : sequence of str or int, default=()
         Numeric columns, by name or position, in which private numbers may be missing. Columns with
         missing numbers in public rows need not be listed. Missing numbers are counted in a separate
@@ -288,12 +291,9 @@ class MarginalQueries(QueryClass):
             raise ValueError("columns must contain one or more distinct columns.")
         orders, code_names = [], []
         for position in positions:
-            column, cuts = self._schema.columns[position], self._bins.cuts[position]
-            size = self._bins.sizes[position]
+            column, size = self._schema.columns[position], self._bins.sizes[position]
             orders.append(column.display_order if column.categorical else list(range(size)))
-            edges = self.bin_edges(position)
-            labels = describe_cells(column, cuts) if edges is None else bin_labels(edges, column)
-            code_names.append([*labels, MISSING] if self._bins.has_missing(position) else labels)
+            code_names.append(self.cell_names(position))
         codes = [axis.ravel() for axis in np.meshgrid(*orders, indexing="ij")]
         cells = np.full((len(codes[0]), len(self._bins.sizes)), WILDCARD)
         cells[:, list(positions)] = np.stack(codes, axis=1)
@@ -302,6 +302,15 @@ class MarginalQueries(QueryClass):
             for column_names, column_codes in zip(code_names, codes, strict=True)
         ]
         return cells, names
+
+    def cell_names(self, position: int) -> list[Any]:
+        """Return the name of each code in a column: a category, a number, or a range as text."""
+        column, edges = self._schema.columns[position], self.bin_edges(position)
+        if edges is None:
+            names = describe_cells(column, self._bins.cuts[position])
+        else:
+            names = bin_labels(edges, column)
+        return [*names, MISSING] if self._bins.has_missing(position) else names
 
     def bin_cuts(self, position: int) -> Floats | None:
         """Return the cuts between the bins of a column, or None if it is categorical."""
@@ -335,7 +344,12 @@ class MarginalQueries(QueryClass):
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
         """Validate the user's queries and return them as codes. Requires a prior call of `bind`."""
-        cells = read_cells(Q, schema, self._bins, WILDCARD)
+        names = {
+            position: self.cell_names(position)
+            for position, column in enumerate(schema.columns)
+            if not column.categorical
+        }
+        cells = read_cells(Q, schema, self._bins, WILDCARD, names)
         if self.weights is not None and (cells[:, self.weights.position] != WILDCARD).any():
             raise ValueError(
                 "The weight column cannot be queried, because no information about it is released."
@@ -387,7 +401,9 @@ def _read_workload(workload: Any, schema: Schema) -> list[tuple[Any, ...]]:
     ]
 
 
-def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
+def read_cells(
+    Q: Any, schema: Schema, bins: Bins, wildcard: int, names: Mapping[int, Sequence[Any]]
+) -> Integers:
     """Return the user's queries about cells of tables as codes of bins and categories.
 
     Parameters
@@ -402,6 +418,9 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
         The bins of numeric columns.
     wildcard : int
         The code for any value.
+    names : mapping of int to sequence
+        Names of the bins of each numeric column, by position. A query may contain such a name
+        instead of a number.
 
     Returns
     -------
@@ -417,25 +436,32 @@ def read_cells(Q: Any, schema: Schema, bins: Bins, wildcard: int) -> Integers:
         values = table[is_restricted, position]
         if column.categorical:
             check_categories(values, column)
+            codes[is_restricted, position] = column.encode(values)
+            continue
+        texts = [*map(str, names[position])]
+        code_of_name = {
+            text: code
+            for code, text in enumerate(texts)
+            if texts.count(text) == 1  # rounded names of narrow bins may be equal
+        }
+        named = [code_of_name.get(value, -1) if isinstance(value, str) else -1 for value in values]
+        value_codes = np.array(named, dtype=np.int64)
+        is_number = value_codes < 0
         # bins are defined for entire rows, so all other columns are set to zero
-        rows = np.zeros((len(values), len(schema.columns)))
-        if column.nullable:  # numbers, or the text that represents a missing number
-            is_number = np.array([str(value) != MISSING for value in values], dtype=bool)
-            rows[:, position] = np.nan
-        else:
-            is_number = np.ones(len(values), dtype=bool)
+        rows = np.zeros((int(is_number.sum()), len(schema.columns)))
         # `from_user` accepts dates in more forms than `encode`, as in `cdf`
         encode = column.from_user if column.has_offset else column.encode
         try:
-            rows[is_number, position] = encode(values[is_number])
+            rows[:, position] = encode(values[is_number])
         except NotNumbersError:
             raise ValueError(
                 f"A query about column {column.name} must contain one number, neither NaN nor "
-                "infinite, which selects the bin that contains it. For a range of numbers, use "
-                "histogram or cdf, or make a separate release with IntervalQueries or "
-                "RectangleQueries."
+                "infinite, which selects the bin that contains it, or the name of a bin as in the "
+                "table of the column. For a range of numbers, use histogram or cdf, or make a "
+                "separate release with IntervalQueries or RectangleQueries."
             ) from None
-        codes[is_restricted, position] = bins.codes(rows)[:, position]
+        value_codes[is_number] = bins.codes(rows)[:, position]
+        codes[is_restricted, position] = value_codes
     return codes
 
 
@@ -520,19 +546,3 @@ def check_categories(values: Objects, column: Column) -> None:
                 f"Column {column.name} has no category {value!r}, either in the public rows or in "
                 f"its type. Its categories are {listed_categories}."
             )
-
-
-def describe_cells(column: Column, cuts: NDArray[np.float64] | None) -> list[Any]:
-    """Return the name of each code in a column: a category, a number, or a bin's range as text.
-
-    `cuts` contains the cuts between the bins of a numeric column, or None for a categorical column.
-    """
-    if column.categorical:
-        return list(column.names)
-    assert cuts is not None
-    values = column.values
-    if len(values) == len(cuts) + 1:  # each distinct public value has a bin named after the value
-        return list(column.decode(values).tolist())
-    ends = [column.low, *cuts.tolist(), column.high]
-    texts = [column.format(end) if column.has_offset else f"{end:g}" for end in ends]
-    return [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
