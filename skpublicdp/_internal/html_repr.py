@@ -126,10 +126,11 @@ contains a path."""
 def public_settings(estimator: Any) -> Iterator[tuple[str, str]]:
     """Yield an estimator's (parameter, text) pairs for publication in a model card.
 
-    Seeds, paths and data are omitted.
+    Seeds, paths and data are omitted, and so are parameters that the chosen method does not use.
     """
+    hidden = HIDDEN_PARAMETERS.union(getattr(estimator, "_unused_parameters", ()))
     for name, value in estimator.get_params(deep=False).items():
-        if name not in HIDDEN_PARAMETERS and value is not None:
+        if name not in hidden and value is not None:
             yield name, _setting_text(value)
 
 

@@ -29,15 +29,21 @@ PRODUCT_TYPES = (
 )
 """Types of data products in the schema of the registry."""
 
-IMPLEMENTATION_NOTE = (
-    "Every draw and every noise value is determined in exact integer and rational arithmetic. "
-    "Floating point is used only where an error bound proves that the result is the same. The "
-    "residuals of boosting are computed in floating point, each from one row and the released "
-    "model alone, and are rounded to integers before they are added up. Running times are not "
-    "protected."
-)
-"""Statement about floating-point arithmetic and side channels, used in cards and registry
-entries."""
+
+def implementation_note(*, is_model: bool) -> str:
+    """Return a statement about floating-point arithmetic and side channels.
+
+    It is used in cards and registry entries. Only models can result from boosting.
+    """
+    boosting = (
+        " The residuals of boosting are computed in floating point, each from one row and the "
+        "released model alone, and are rounded to integers before they are added up."
+    )
+    return (
+        "Every draw and every noise value is determined in exact integer and rational arithmetic. "
+        "Floating point is used only where an error bound proves that the result is the same."
+        f"{boosting if is_model else ''} Running times are not protected."
+    )
 
 
 def registry_entry(
@@ -58,6 +64,8 @@ def registry_entry(
             f"data_product_type must be one of {', '.join(PRODUCT_TYPES)}; "
             f"got {data_product_type!r}."
         )
+    is_model = data_product_type == PRODUCT_TYPES[0]
+    examples = "predictions" if is_model else "answers, tables and synthetic rows"
     published = _check_date(publication_date)
     curators = _check_names("data_curators", data_curators)
     authors = _check_names("registry_authors", registry_authors)
@@ -86,10 +94,10 @@ def registry_entry(
                 "access_type": "Non-interactive",
             },
             "accounting": {
-                "post_processing": "All computations on released values, such as predictions.",
+                "post_processing": f"All computations on released values, such as {examples}.",
                 "composition": _describe_composition(receipt),
             },
-            "implementation": {"mechanisms": _describe_mechanisms(receipt)},
+            "implementation": {"mechanisms": _describe_mechanisms(receipt, is_model=is_model)},
             "administrative": {"registry_authors": authors, "notes": _notes(receipt)},
         },
     }
@@ -175,7 +183,7 @@ def _describe_composition(receipt: PrivacyReceipt) -> str:
     return " ".join(sentences)
 
 
-def _describe_mechanisms(receipt: PrivacyReceipt) -> str:
+def _describe_mechanisms(receipt: PrivacyReceipt, *, is_model: bool) -> str:
     """Return the distinct mechanisms as a Markdown list, with notes on their implementation."""
     from skpublicdp import __version__
 
@@ -191,7 +199,8 @@ def _describe_mechanisms(receipt: PrivacyReceipt) -> str:
         [
             *lines,
             "",
-            f"Library: skpublicdp {__version__}. Randomness: {randomness}. {IMPLEMENTATION_NOTE}",
+            f"Library: skpublicdp {__version__}. Randomness: {randomness}. "
+            f"{implementation_note(is_model=is_model)}",
         ]
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -27,7 +27,8 @@ from skpublicdp._internal.html_repr import (
     unwrap_pipeline,
 )
 from skpublicdp.accounting import PrivacyReceipt
-from skpublicdp.accounting.registry import IMPLEMENTATION_NOTE
+from skpublicdp.accounting.registry import implementation_note
+from skpublicdp.data.schema import Column
 from skpublicdp.plotting.display import check_matplotlib
 from skpublicdp.plotting.release_displays import CDFDisplay, MarginalDisplay
 from skpublicdp.plotting.shape_display import ShapeDisplay
@@ -48,6 +49,9 @@ COLLECTION_NOTE = (
     "To be written by the curator: who collected the rows and for which purpose, and who else has "
     "them. Differential privacy does not protect rows before the fit."
 )
+
+MAX_LISTED_TABLES, MAX_LISTED_CELLS = 60, 20
+"""Maximum numbers of tables, and of cells of a column, that the card of a release lists."""
 
 MAX_LABELS_DRAWN = 4
 """Maximum number of labels for which shape functions are drawn."""
@@ -153,6 +157,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         "<h2>Model</h2>" if _predicts(estimator) else "<h2>Release</h2>",
         *(_image(figure, text) for figure, text in _figures(estimator)),
         f"<pre>{escape(describe_fitted(estimator) or SYNTHETIC_ROWS)}</pre>",
+        named_table(_public_structure(estimator)),
         "<h2>Privacy parameters</h2>",
         named_table(_parameters(receipt)),
         receipt._lines_html("together", "scope"),
@@ -174,7 +179,7 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         *_as_list(_threats(receipt)),
         "<h2>Mechanism implementation</h2>",
         receipt._lines_html("randomness"),
-        f"<p>{IMPLEMENTATION_NOTE}</p>",
+        f"<p>{implementation_note(is_model=_predicts(estimator))}</p>",
         "<h2>Data security and access control</h2>",
         f"<p>{ACCESS_NOTE}</p>",
         "<h2>Data collection exposure</h2>",
@@ -216,6 +221,44 @@ def _describe_steps(steps: list[tuple[str, Any]]) -> Iterator[str]:
         yield "<h2>Steps before the learner</h2>"
         texts = (describe_fitted(step) or type(step).__name__ for _, step in steps)
         yield named_table(zip((name for name, _ in steps), texts, strict=True))
+
+
+def _public_structure(estimator: Any) -> Iterator[tuple[str, str]]:
+    """Yield the tables and the columns of a release, which are settings or public."""
+    released = getattr(estimator, "_released", None)
+    if released is None:
+        return
+    queries, schema = released.queries, released.schema
+    if queries.has_tables:
+        tables = [
+            " × ".join(schema.names[position] for position in positions)
+            for positions in queries.tables(schema)
+        ]
+        yield "tables, with their margins", _join_first(tables, MAX_LISTED_TABLES)
+    for position, column in enumerate(schema.columns):
+        yield f"column {column.name}", _describe_column(queries, position, column)
+
+
+def _describe_column(queries: Any, position: int, column: Column) -> str:
+    """Return the kind of a column, its categories or bins, and its bounds as text."""
+    if queries.weights is not None and position == queries.weights.position:
+        return f"survey weights from 0 to {queries.weights.maximum:g}"
+    if column.categorical:
+        names = [str(column.names[code]) for code in column.display_order]
+        return f"categories: {_join_first(names, MAX_LISTED_CELLS)}"
+    low, high = column.format(column.low), column.format(column.high)
+    kind = "dates" if column.is_datetime else "numbers"
+    text = f"{kind}; values outside the bounds {low} to {high} count as the nearer bound"
+    if not queries.has_tables:
+        return text
+    return f"{text}; cells: {_join_first(map(str, queries.cell_names(position)), MAX_LISTED_CELLS)}"
+
+
+def _join_first(texts: Iterable[str], max_texts: int) -> str:
+    """Join the first texts with semicolons, and add the total number if there are more."""
+    listed = [*texts]
+    more = f"; ... ({len(listed)} in all)" if len(listed) > max_texts else ""
+    return "; ".join(listed[:max_texts]) + more
 
 
 def _uncovered_costs(steps: list[tuple[str, Any]], searches: list[Any]) -> Iterator[str]:
@@ -272,8 +315,8 @@ def _bias(receipt: PrivacyReceipt) -> Iterator[str]:
     yield "Results may be less accurate for groups with few rows. This is not tested."
     if receipt.n_public:
         yield (
-            "A small covariate shift of the public rows, or a shift in combinations of columns, is "
-            "not detected."
+            "If the public rows differ slightly, or only in combinations of columns, this is not "
+            "noticed."
         )
 
 

@@ -206,6 +206,16 @@ def test_what_follows_from_the_receipt():
     assert persons.to_registry()["deployment"]["privacy_loss"]["privacy_unit"] == "person"
 
 
+def test_examples_fit_the_product():
+    model = receipt_of().to_registry()["deployment"]
+    tables = receipt_of().to_registry(data_product_type="Summary statistics")["deployment"]
+    assert "such as predictions" in model["accounting"]["post_processing"]
+    assert "answers, tables and synthetic rows" in tables["accounting"]["post_processing"]
+    assert "residuals of boosting" in model["implementation"]["mechanisms"]
+    assert "boosting" not in tables["implementation"]["mechanisms"]
+    assert "Floating point is used only" in tables["implementation"]["mechanisms"]
+
+
 def test_what_the_curator_writes():
     entry = receipt_of().to_registry(
         name="Shares of smokers, by age",

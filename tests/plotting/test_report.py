@@ -170,6 +170,27 @@ def test_every_estimator_has_a_page_of_its_own(kind, tmp_path):
 
 
 @quiet
+def test_a_release_lists_what_it_uses_and_nothing_about_boosting(tmp_path):
+    release = fitted("release")
+    text = report(release, tmp_path / "card.html").read_text(encoding="utf-8")
+    assert "values outside the bounds -5 to 5 count as the nearer bound" in text
+    settings = text.partition("<h2>Settings</h2>")[2]
+    assert "<th>trust</th>" in settings
+    assert "beta" not in settings
+    assert "residuals of boosting" not in text
+    assert "Running times are not protected." in text
+    paper = PAPQueryRelease(method="pmw", bounds=(-5, 5), alpha=0.3, random_state=SEED)
+    paper = paper.fit(X[:, :1], X_public=PUBLIC[:, :1])
+    settings = report(paper, tmp_path / "card.html").read_text(encoding="utf-8")
+    settings = settings.partition("<h2>Settings</h2>")[2]
+    assert "<th>alpha</th><td>0.3</td>" in settings
+    assert "<th>beta</th>" in settings
+    assert "trust" not in settings
+    model = report(fitted("boosting"), tmp_path / "card.html").read_text(encoding="utf-8")
+    assert "residuals of boosting" in model
+
+
+@quiet
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_card_can_be_used_without_the_repository(kind, tmp_path):
     """Its reader sees which version it is of, and titles of proof pages instead of paths."""
