@@ -400,6 +400,14 @@ def _dtype_kind(values: Any) -> str:
     return str(getattr(dtype, "kind", "O"))
 
 
+IMPUTATION_ADVICE = (
+    "Impute with PublicFit(SimpleImputer()), encode text with "
+    "PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), or use "
+    "SemiPrivateBoostingClassifier, which accepts both, or MarginalQueries(missing=[...])."
+)
+"""Remedies for missing numbers and for text in columns of numbers."""
+
+
 def not_numbers_message(names: Sequence[str], nullable: bool = False) -> str:
     """Return the error message about invalid values in numeric columns.
 
@@ -425,8 +433,5 @@ def not_numbers_message(names: Sequence[str], nullable: bool = False) -> str:
     return (
         f"{columns} must contain numbers only, without missing or infinite values, but X contains "
         "NaN, infinity, a value too large for float64, or text (the row is withheld; each argument "
-        "must be a number, or a string that is a number). Impute with PublicFit(SimpleImputer()), "
-        "encode text with PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), "
-        "or use SemiPrivateBoostingClassifier, which accepts both, or "
-        "MarginalQueries(missing=[...])."
+        f"must be a number, or a string that is a number). {IMPUTATION_ADVICE}"
     )

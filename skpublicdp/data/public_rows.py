@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 from skpublicdp.data.column import DAY, MAX_LISTED_COLUMNS
 from skpublicdp.data.metadata_files import ColumnMetadata, read_metadata
-from skpublicdp.data.schema import Column, Schema, parse_bounds
+from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema, parse_bounds
 from skpublicdp.data.tables import Container, Table
 from skpublicdp.data.validation import pipeline_advice
 from skpublicdp.exceptions import NoPublicDataWarning, warn
@@ -395,7 +395,7 @@ def describe_reference(schema: Schema, bounded: Collection[int], kind: str) -> s
     columns = enumerate(schema.columns)
     if all(column.categorical or position in bounded for position, column in columns):
         return "the given bounds"
-    return f"standard-normal {kind} (pass bounds to declare the possible values)"
+    return f"standard-normal {kind}, which lie near 0 (pass bounds to declare the possible values)"
 
 
 def spread_evenly(column: Column, fractions: Floats) -> Floats:
@@ -447,8 +447,21 @@ def without_augmentation(rows: Floats) -> AugmentedSample:
 
 def reference_in_place_of_public(schema: Schema, bounded: Collection[int]) -> AugmentedSample:
     """Warn about missing public rows, and return a data-independent reference."""
-    distribution = describe_reference(schema, bounded, "columns")
-    warn_no_public(f"the cells come from a data-independent reference over {distribution}")
+    undeclared = [
+        column.name
+        for position, column in enumerate(schema.columns)
+        if not column.categorical and position not in bounded
+    ]
+    if undeclared:
+        listed = ", ".join(undeclared[:MAX_LISTED_COLUMNS])
+        listed += ", ..." if len(undeclared) > MAX_LISTED_COLUMNS else ""
+        warn_no_public(
+            f"numbers in {listed} are assumed to lie near 0, and values beyond "
+            f"±{REFERENCE_BOUND:g} count as ±{REFERENCE_BOUND:g} (pass bounds to declare the range "
+            "of the numbers)"
+        )
+    else:
+        warn_no_public("the cells come from a data-independent reference over the given bounds")
     return without_augmentation(reference_rows(schema, bounded))
 
 

@@ -186,9 +186,10 @@ class Schema:
         ]
         columns = columns or [column for column, _ in numeric]
         may_be_missing = all(column.nullable for column in columns)
-        return NotNumbersError(
-            not_numbers_message([column.name for column in columns], may_be_missing)
-        )
+        names = [column.name for column in columns]
+        error = NotNumbersError(not_numbers_message(names, may_be_missing))
+        error.names = () if may_be_missing else tuple(names)
+        return error
 
     def decode(self, rows: Floats) -> Any:
         """Decode rows to the user's values, in a container of the kind that was passed to `fit`."""

@@ -142,7 +142,8 @@ class ColumnMethodsMixin:
         Returns
         -------
         ndarray of the shape of p
-            Numbers or dates, increasing with p. With `by`, a DataFrame or dict with the group
+            Numbers or dates, increasing with p, after moving numbers outside the bounds to the
+            nearer bound. With `by`, a DataFrame or dict with the group
             columns, ``p`` and ``quantile``, computed among the group's rows. Groups that are empty
             in the release are omitted.
 
@@ -200,7 +201,8 @@ class ColumnMethodsMixin:
         Returns
         -------
         ndarray of shape (*p.shape, 2)
-            Lower and upper ends of the range of numbers for which `cdf_interval` contains p. With
+            Lower and upper ends of the range of numbers for which `cdf_interval` contains p. Like
+            `quantile`, the range refers to numbers that were moved to the bounds. With
             `by`, a DataFrame or dict as in `quantile`, with the additional columns ``low`` and
             ``high``.
 

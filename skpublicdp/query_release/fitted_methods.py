@@ -210,8 +210,10 @@ class FittedReleaseMixin(
         DataFrame or dict of str to ndarray
             The columns, then ``fraction`` (or ``share``) with the ends ``low`` and ``high`` of its
             interval. With `counts`, the columns ``count``, ``count_low`` and ``count_high`` are
-            added. The result is a frame if `X` was a frame. Categories whose type declares an order
-            keep this order. All other categories are sorted, and numbers within strings are
+            added. The result is a frame of the same library as `X`, and a dict if `X` is an array.
+            For rows that are read in chunks, the library is the one of the chunks, for example
+            pyarrow for Parquet files and DuckDB. Categories whose type declares an order keep this
+            order. All other categories are sorted, and numbers within strings are
             compared as numbers. ``"(other)"`` and ``"(missing)"`` come last.
 
         Raises
@@ -225,6 +227,10 @@ class FittedReleaseMixin(
         Intervals refer to the population's fractions. The interval for a count is the interval for
         the corresponding fraction, multiplied by the number of rows. If a group may be empty, its
         shares are unknown and reported as NaN, with the interval [0, 1].
+
+        A bin "a to b" of numbers contains b, and only the first bin contains a. The name of a bin
+        that counts several numbers states it, as in ``">= 2"``. Numbers outside the bounds are
+        counted as the nearer bound.
 
         Examples
         --------

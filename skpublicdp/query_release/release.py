@@ -21,6 +21,8 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.redaction import NotNumbersError
+from skpublicdp.data.column import IMPUTATION_ADVICE, MAX_LISTED_COLUMNS
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.public_rows import public_data_assumptions
@@ -173,6 +175,12 @@ class PAPQueryRelease(FittedReleaseMixin):
     protects_all_rows = True
     """Every row of `X` is private unless a mask marks it as public."""
 
+    @property
+    def _unused_parameters(self) -> tuple[str, ...]:
+        """Names of the parameters that the chosen method does not use."""
+        unused = () if self.method == "pmw" else ("alpha", "beta")
+        return unused if self.method == "auto" else (*unused, "trust")
+
     def __init__(
         self,
         queries: QueryClass | None = None,
@@ -248,6 +256,14 @@ class PAPQueryRelease(FittedReleaseMixin):
             If the cover used by ``"pmw"`` does not fit into memory.
         """
         check_parameters(self)
+        try:
+            return self._fit(X, X_public, is_public, groups)
+        except NotNumbersError as error:
+            error.args = (_advise_missing_cells(error),)
+            raise
+
+    def _fit(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> Self:
+        """Fit the release, where an error about missing numbers has advice for any estimator."""
         ledger = open_ledger(self, X, is_public)
         rows = self._read_rows(X, X_public, is_public, groups)
         ledger.read(rows.n_private, rows.n_public)
@@ -323,6 +339,23 @@ class PAPQueryRelease(FittedReleaseMixin):
             min_public_rows=None if self.method == "public" else 2,
         )
         return enumerate_completions(rows, missing_columns) if is_completed else rows
+
+
+def _advise_missing_cells(error: NotNumbersError) -> str:
+    """Return the message about missing private numbers, with advice to count them in a cell.
+
+    The message depends on the types of columns only, like the original message.
+    """
+    if not error.names:
+        return str(error)
+    listed = ", ".join(map(repr, error.names[:MAX_LISTED_COLUMNS]))
+    listed += ", ..." if len(error.names) > MAX_LISTED_COLUMNS else ""
+    advice = (
+        f"To count rows without a number, pass MarginalQueries(missing=[{listed}]) as queries. For "
+        "other query classes, impute with PublicFit(SimpleImputer()). Declare a column with text "
+        "as text in X and X_public."
+    )
+    return str(error).replace(IMPUTATION_ADVICE, advice)
 
 
 def _default_queries(schema: Schema) -> QueryClass:

@@ -296,3 +296,22 @@ def test_one_pair_is_for_all_numbers():
     np.testing.assert_array_equal(pair.predict_proba(X), named.predict_proba(X))
     release = PAPQueryRelease(bounds=(-100, 100), epsilon=1.0, delta=1e-6, random_state=0)
     assert set(JOBS.categories) <= set(release.fit(X, X_public=PUBLIC).table(["job"])["job"])
+
+
+def test_the_range_of_numbers_without_public_rows_and_bounds():
+    """The warning names the columns and the bounds that their numbers are moved to."""
+    rows = {f"n{number}": np.arange(100.0) for number in range(7)}
+    frame = pd.DataFrame(rows)[["n0"]].assign(kind=pd.Categorical(["a", "b"] * 50))
+    release = PAPQueryRelease(epsilon=9.0, random_state=0)
+    (said,) = warned(lambda: release.fit(frame))
+    assert "numbers in n0 are assumed to lie near 0, and values beyond ±8 count as ±8" in said
+    column = release._schema.columns[0]
+    assert (column.low, column.high) == (-8, 8)
+    (said,) = warned(lambda: release.fit(pd.DataFrame(rows)))
+    assert "numbers in n0, n1, n2, n3, n4, ... are assumed" in said
+    bounded = PAPQueryRelease(bounds=(0, 100), random_state=0)
+    (said,) = warned(lambda: bounded.fit(frame[["n0"]]))
+    assert "data-independent reference over the given bounds" in said
+    alone = PAPQueryRelease(epsilon=9.0, random_state=0)
+    warned(lambda: alone.fit(frame[["n0"]]))
+    assert alone.quantile(0.9) <= 8

@@ -449,6 +449,29 @@ def test_a_missing_package_is_one_sentence(module, load, extra, monkeypatch):
     )
 
 
+def test_csv_files_are_read_through_duckdb(tmp_path):
+    """DuckDB would guess the types of columns from private values, so they must be declared."""
+    (tmp_path / "people.csv").write_text(f"a\n{SECRET}\n")
+    for source in (tmp_path / "people.csv", str(tmp_path / "*.csv"), [tmp_path / "people.csv"]):
+        text = refusal(lambda source=source: open_rows(source))
+        assert text.startswith("A path must be that of Parquet files, but")
+        assert "read_csv('people.csv', columns={" in text
+        assert SECRET not in text
+
+
+@pytest.mark.parametrize("sql", ["select * from t", " WITH t as (select 1) select * from t"])
+def test_sql_without_a_connection(sql):
+    with pytest.raises(ValueError, match=r"it is an SQL query\. Pass the DuckDB connection"):
+        open_rows(sql)
+
+
+def test_a_single_column_as_the_table(tmp_path):
+    pq.write_table(table(), tmp_path / "x.parquet")
+    rows = open_rows(tmp_path / "x.parquet")
+    with pytest.raises(ValueError, match=r"single column of a source\. Pass rows\[\['a'\]\]"):
+        as_rows(rows["a"])
+
+
 def test_sources_that_are_none(tmp_path):
     text = refusal(lambda: open_rows(tmp_path / "none*.parquet"), FileNotFoundError)
     assert "No Parquet file was found at" in text

@@ -294,3 +294,17 @@ class TestContainers:
         np.testing.assert_allclose(middle, table["fraction"].iloc[[0, 2]], atol=1e-12)
         assert release.sample(2_000)["day"].isna().mean() == pytest.approx(0.2, abs=0.04)
         assert abs(release.mean("day") - pd.Timestamp("2024-07-01")) < pd.Timedelta("15D")
+
+
+@pytest.mark.parametrize("queries", [None, MarginalQueries()])
+def test_the_message_names_the_column_that_may_be_missing(queries):
+    """The advice for other estimators, imputation, would hide that incomes are missing."""
+    rows = pd.DataFrame({"income": [1.0, 2.0, np.nan] * 50, "region": ["a", "b", "c"] * 50})
+    release = PAPQueryRelease(queries, random_state=0)
+    with pytest.raises(ValueError, match=r"pass MarginalQueries\(missing=\['income'\]\)") as raised:
+        release.fit(rows, X_public=rows.dropna()[:20])
+    assert "Boosting" not in str(raised.value)
+    release = PAPQueryRelease(MarginalQueries(missing=["x0"]), random_state=0)
+    array = rows[["income"]].to_numpy()
+    release = release.fit(array, X_public=array[~np.isnan(array[:, 0])][:20])
+    assert release.table(0)["x0"][-1] == "(missing)"

@@ -811,3 +811,14 @@ class TestDatesAndLargeNumbers:
         release = PAPQueryRelease(MarginalQueries(1, bins=4), random_state=0)
         table = release.fit(self.ROWS, X_public=self.PUBLIC).table("day")
         assert all("20" in cell and "-" in cell for cell in table["day"])
+
+
+@pytest.mark.parametrize("Q", [{"age": 40}, [{"age": 40}], "forty"])
+def test_queries_of_one_column_are_arrays(Q):
+    rows = np.arange(18.0, 90.0)[:, None]
+    release = PAPQueryRelease(random_state=0).fit(rows, X_public=rows[::5].copy())
+    with pytest.raises(
+        ValueError, match=r"array of numbers with shape \(n_queries, 1\).*\[\[40\]\]"
+    ):
+        release.answer(Q)
+    assert release.answer([[40]]).shape == (1,)

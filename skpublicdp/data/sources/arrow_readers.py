@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import glob
 import os
+import re
 from collections.abc import Generator, Iterator, Sequence
 from functools import cached_property
 from itertools import chain
@@ -137,6 +138,14 @@ class ParquetReader(DatasetReader):
     def __init__(self, source: Any) -> None:
         ds = optional_imports.pyarrow().dataset
         paths = resolve_paths(source)
+        text_files = [path for path in paths if is_text_file(path)]
+        if text_files:
+            raise ReadError(
+                f"A path must be that of Parquet files, but {text_files[0]} is a text file. Read "
+                "CSV files through DuckDB and declare the types of the columns, as in "
+                "open_rows(\"select * from read_csv('people.csv', columns={'age': 'BIGINT', "
+                "'job': 'VARCHAR'})\", connection=duckdb.connect())."
+            )
         path_or_paths = paths if len(paths) > 1 else paths[0]
         dataset = self.reading(ds.dataset, path_or_paths, **DATASET_OPTIONS)
         for file in dataset.get_fragments():
@@ -457,12 +466,27 @@ def is_path(source: Any) -> bool:
     return isinstance(source, str | os.PathLike)
 
 
+SQL_QUERY = re.compile(r"\s*(select|with|from)\s", re.IGNORECASE)
+"""Beginning of an SQL query of DuckDB."""
+
+
+def is_text_file(path: str) -> bool:
+    """Indicate whether a path is that of a CSV or text file, possibly compressed."""
+    name = path.lower().removesuffix(".gz").removesuffix(".zst")
+    return name.endswith((".csv", ".tsv", ".txt"))
+
+
 def resolve_paths(source: Any) -> list[str]:
     """Expand globs, and return the paths of files or the path of a single directory."""
     paths: list[str] = []
     for path in map(os.fspath, [source] if is_path(source) else source):
         is_exact = "://" in path or os.path.exists(path)
         matches = [path] if is_exact else sorted(glob.glob(path, recursive=True))
+        if not matches and SQL_QUERY.match(path):
+            raise ValueError(
+                "source must be a path if no connection is given, but it is an SQL query. Pass the "
+                "DuckDB connection as connection=."
+            )
         if not matches:
             raise FileNotFoundError(f"No Parquet file was found at {path!r}.")
         paths += matches

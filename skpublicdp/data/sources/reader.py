@@ -323,6 +323,13 @@ class MemoryReader(RowReader):
     remedy = "check that it is an array or a data frame"
 
     def __init__(self, table: Any) -> None:
+        if isinstance(table, SourceColumn):
+            names = table.reader.names
+            name = table.position if names is None else names[table.position]
+            raise ValueError(
+                f"X must be a table, but it is a single column of a source. Pass rows[[{name!r}]] "
+                f"instead of rows[{name!r}]."
+            )
         if is_instance(table, "pyarrow", "Array"):
             table = optional_imports.pyarrow().chunked_array([table])
         self._table = table

@@ -310,7 +310,12 @@ class QueryClass(BaseEstimator, ABC):
         try:
             numbers = np.asarray(Q, dtype=np.float64)
         except (TypeError, ValueError):
-            raise ValueError(f"Queries of {name} must be numbers.") from None
+            expected = ", ".join(["n_queries", *map(str, shape)])
+            example = " For example, pass [[40]]." if shape == (1,) else ""
+            raise ValueError(
+                f"Queries of {name} must be an array of numbers with shape ({expected}), {entries};"
+                f" got other values in {type(Q).__name__}.{example}"
+            ) from None
         if numbers.ndim == 1 and shape == (1,):
             numbers = numbers[:, None]
         if numbers.ndim == 1 and len(shape) == 1:
