@@ -83,9 +83,8 @@ def learn(survey, votes, rows, seed):
 
 
 # %%
-# Release tables. ``effective_public_size_`` is the number of private rows to which the public rows
-# are equivalent. It is estimated from the noisy tables, and determines the weight of the public
-# rows.
+# Release tables. ``effective_public_size_`` is how many private rows the public rows are worth. It
+# is estimated from the noisy tables, and determines the weight of the public rows.
 
 
 def release(survey, rows, seed):
