@@ -351,9 +351,9 @@ def _advise_missing_cells(error: NotNumbersError) -> str:
     listed = ", ".join(map(repr, error.names[:MAX_LISTED_COLUMNS]))
     listed += ", ..." if len(error.names) > MAX_LISTED_COLUMNS else ""
     advice = (
-        f"To count rows without a number, pass MarginalQueries(missing=[{listed}]) as queries. For "
-        "other query classes, impute with PublicFit(SimpleImputer()). Declare a column with text "
-        "as text in X and X_public."
+        f"To count missing numbers, pass MarginalQueries(missing=[{listed}]) as queries; for other "
+        "query classes, impute with PublicFit(SimpleImputer()); declare text as text in X and "
+        "X_public."
     )
     return str(error).replace(IMPUTATION_ADVICE, advice)
 
