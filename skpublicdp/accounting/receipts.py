@@ -28,6 +28,9 @@ from skpublicdp.accounting.registry import TO_WRITE, registry_entry
 REPLACE_ONE = "replace one private row (features and label)"
 """Unit of privacy: neighbouring data sets differ by the replacement of one private row."""
 
+REPLACE_ROW = "replace one private row"
+"""Unit of privacy of releases, which have no labels apart from the columns of their rows."""
+
 REPLACE_FEATURES = "replace the features of one private row (its label is not protected)"
 """Unit of privacy if the label of a row decides whether the row is private."""
 

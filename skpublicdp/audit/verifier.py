@@ -11,6 +11,7 @@ import numpy as np
 from skpublicdp.accounting import (
     REPLACE_FEATURES,
     REPLACE_ONE,
+    REPLACE_ROW,
     Approximate,
     Event,
     exact_fraction,
@@ -180,7 +181,8 @@ class Verifier:
                 f"the receipt states epsilon = {epsilon:g}, but the parameter epsilon is "
                 f"{parameter}"
             )
-        if self._protected_rows and receipt.unit in (REPLACE_ONE, REPLACE_FEATURES):
+        units_of_rows = (REPLACE_ONE, REPLACE_ROW, REPLACE_FEATURES)
+        if self._protected_rows and receipt.unit in units_of_rows:
             self.add_finding(
                 "the receipt covers single rows only, although max_rows_per_group is set"
             )

@@ -22,6 +22,7 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp._internal.redaction import NotNumbersError
+from skpublicdp.accounting import REPLACE_ROW
 from skpublicdp.data.column import IMPUTATION_ADVICE, MAX_LISTED_COLUMNS
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
@@ -285,11 +286,12 @@ class PAPQueryRelease(FittedReleaseMixin):
             guarantee = no_guarantee(WRITTEN_FROM_DESCRIPTION)
         self.guarantee_, self.guarantee_reason_ = guarantee
         self.privacy_ = ledger.receipt(
+            unit=REPLACE_ROW,
             assumptions=(
                 "the number of private rows, and the names and types of columns, are known",
                 *queries.assumptions,
                 *rows.assumptions,
-            )
+            ),
         )
         self.expected_error_ = released.answers.expected_error()
         return self

@@ -13,7 +13,17 @@ from sklearn.base import BaseEstimator, clone
 
 import skpublicdp
 from skpublicdp import SemiPrivateClassifier, accounting
-from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity, Steps, plan_delta
+from skpublicdp.accounting import (
+    REPLACE_FEATURES,
+    REPLACE_ONE,
+    REPLACE_ROW,
+    Draw,
+    Gaussian,
+    Pure,
+    Sensitivity,
+    Steps,
+    plan_delta,
+)
 from skpublicdp.audit import audit_privacy, verify_privacy
 from skpublicdp.audit.data_sets import Domain
 from skpublicdp.audit.observe import canonical_form, describe_difference, first_difference
@@ -387,8 +397,9 @@ class TestDefects:
         assert result.attained == pytest.approx(2)
         assert not result.holds
 
-    def test_a_receipt_for_rows(self):
-        kind = with_defect(Around, receipt=lambda self, ledger: Ledger(1).receipt())
+    @pytest.mark.parametrize("unit", [REPLACE_ONE, REPLACE_ROW, REPLACE_FEATURES])
+    def test_a_receipt_for_rows(self, unit):
+        kind = with_defect(Around, receipt=lambda self, ledger: Ledger(1).receipt(unit=unit))
         finding_text = "the receipt covers single rows only, although max_rows_per_group is set"
         assert finding_text in verified(kind, 2, rows_per_person=2).findings
 

@@ -289,6 +289,16 @@ def test_results_depend_on_a_person_through_the_ledger_alone(case, method, delta
     assert max(ratios) > 0.5  # more than one row can reach
 
 
+def test_receipt_of_rows():
+    """A release has no labels, so the unit does not mention them."""
+    X = np.array(twelve_rows("thresholds"))
+    release = PAPQueryRelease(bounds=(0, 3), random_state=0).fit(X, X_public=LINE_PUBLIC)
+    assert release.privacy_.unit == "replace one private row"
+    assert "Adjacent data sets differ in one unit: replace one private row. Both have" in str(
+        release.privacy_.to_registry(data_product_type="Summary statistics")
+    )
+
+
 def test_receipt_of_persons():
     settings = {"bounds": (0, 3), "epsilon": 1.0, "random_state": 0}
     X = np.array([*twelve_rows("thresholds"), [0.0], [0.0]])
