@@ -20,6 +20,9 @@ sums."""
 MIN_COUNT_NOISE_VARIANCE = 1e-12
 """Lower bound on the noise variance of a count, which avoids division by zero."""
 
+MAX_ROUNDING_ERROR = 1e-12
+"""Distance from 0 or 1 below which a bound is rounded outwards to exactly 0 or 1."""
+
 MIN_STANDARDIZED_TILT = 1e-3
 """Smallest absolute tilt, in units of one over the standard deviation. For smaller tilts, the tail
 is set to 1/2, since at tilt zero the count equals the mean and the Lugannani-Rice formula is
@@ -110,7 +113,9 @@ def _upper_bounds(
         is_rare = _saddle_point(tilt, counts, variance, n, gaussian).tail < failure
         low_tilt = np.where(is_rare, tilt, low_tilt)
         high_tilt = np.where(is_rare, high_tilt, tilt)
-    return _saddle_point(high_tilt, counts, variance, n, gaussian).fraction
+    bounds = _saddle_point(high_tilt, counts, variance, n, gaussian).fraction
+    # where no fraction is rejected, the bisection ends a few rounding errors below 1
+    return np.where(bounds > 1 - MAX_ROUNDING_ERROR, 1.0, bounds)
 
 
 def _saddle_point(

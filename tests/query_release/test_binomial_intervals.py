@@ -61,3 +61,14 @@ def test_bounds_without_noise_are_clopper_pearson():
     """Clopper and Pearson's: of 3 in 40 rows, [.0157, .2039] at 95%."""
     low, high = binomial_bounds(3 / 40, 0.0, 40, 0.025, gaussian=True)
     np.testing.assert_allclose([low, high], [0.0157, 0.2039], atol=2e-3)
+
+
+@pytest.mark.parametrize("gaussian", [True, False])
+def test_bounds_near_0_and_1_are_exact(gaussian):
+    """Rounding errors must not exclude a share of exactly 0 or 1."""
+    noisy = np.linspace(-0.02, 0.02, 401)
+    for ends in (noisy, 1 - noisy):
+        low, high = binomial_bounds(ends, 2e-5, 20_000, 1e-5, gaussian=gaussian)
+        assert ((low == 0) | (low > 1e-9)).all()
+        assert ((high == 1) | (high < 1 - 1e-9)).all()
+        assert (low == 0).any() or (high == 1).any()
