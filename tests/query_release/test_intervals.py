@@ -138,6 +138,25 @@ class TestEnds:
         assert inside.any()
         np.testing.assert_allclose(np.stack(kept)[:, inside], narrow[:, inside])
 
+    @pytest.mark.parametrize("value", [0.1, 0.3])
+    def test_intervals_contain_both_if_posterior_and_noisy_answer_disagree(self, value):
+        """The first estimate is outside the posterior interval, the others outside the bounds."""
+        estimate = np.array([0.24, 0.2, 0.2])
+        noisy = NoisyFractions(np.array([0.24, value, value]), 1e-4, 1e6, True)
+        low, high = np.array([0.213, 0.19, 0.16]), np.array([0.22, 0.21, 0.24])
+        ends = np.stack(cap_by_noisy_interval(low, high, estimate, noisy, 0.05))
+        direct_low, direct_high = noisy.bounds(0.025)
+        assert (ends[0] <= np.minimum(low, direct_low) + 1e-12).all()
+        assert (ends[1] >= np.maximum(high, direct_high) - 1e-12).all()
+
+    def test_an_estimate_of_0_is_no_disagreement_with_less_than_one_person(self):
+        noisy = NoisyFractions(np.array([0.02]), 1e-4, 1000.0, True)
+        zero = np.zeros(1)
+        _, high = cap_by_noisy_interval(zero + 5e-4, zero + 0.01, zero, noisy, 0.05)
+        np.testing.assert_allclose(high, 0.01)
+        _, high = cap_by_noisy_interval(zero + 2e-3, zero + 0.01, zero, noisy, 0.05)
+        assert high > 0.035
+
 
 # coverage
 

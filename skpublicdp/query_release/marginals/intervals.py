@@ -45,6 +45,9 @@ cache."""
 MIN_LOWER_END = 1e-8
 """Fraction below which the lower end of an interval is set to 0."""
 
+MAX_NOISE_VARIANCE = 1.0
+"""Noise variance of a fraction from which its noisy answer counts as no measurement."""
+
 MIN_VARIANCE = 1e-30
 """Lower bound on variances of fractions, which keeps divisions finite."""
 
@@ -147,6 +150,10 @@ def cap_by_noisy_interval(
     of a normal interval around the estimate. The normal interval itself is not used, since it would
     be too short for a noisy answer that is far too low (Feldman and Cousins 1998).
 
+    If the estimate lies outside the posterior interval or outside these bounds, the posterior and
+    the noisy answer disagree, and either may be wrong. The interval then contains both the
+    posterior interval and the confidence interval from the noisy answer, and is not shortened.
+
     Parameters
     ----------
     low, high : ndarray of shape (n,)
@@ -163,15 +170,28 @@ def cap_by_noisy_interval(
     low, high : ndarray of shape (n,)
         Ends of the intervals after shortening.
     """
+    low = np.where(low < MIN_LOWER_END, 0, low)
     # these bounds fail much more rarely, so clipping hardly reduces coverage
     noisy_low, noisy_high = noisy.bounds(failure * NOISE_INTERVAL_SHARE)
-    low, high = np.maximum(low, noisy_low), np.minimum(high, noisy_high)
-    low = np.minimum(np.where(low < MIN_LOWER_END, 0, low), estimate)
-    high = np.maximum(high, estimate)
+    clipped_low, clipped_high = np.maximum(low, noisy_low), np.minimum(high, noisy_high)
+    # an estimate of 0 is compatible with an interval that begins below one person
+    is_below = (estimate < clipped_low) & (clipped_low > 1 / noisy.persons)
+    is_measured = np.less(noisy.variance, MAX_NOISE_VARIANCE)
+    disagrees = is_measured & (is_below | (estimate > clipped_high))
+
+    # union of both intervals; a bound beyond the estimate is too strict for the posterior interval
+    direct_low, direct_high = noisy.bounds(failure / 2)
+    union_low = np.minimum(direct_low, np.where(noisy_low > estimate, low, clipped_low))
+    union_high = np.maximum(direct_high, np.where(noisy_high < estimate, high, clipped_high))
+
+    low, high = np.minimum(clipped_low, estimate), np.maximum(clipped_high, estimate)
     max_length = np.minimum(noisy.length(estimate, failure), 1)
     shrinkage = np.minimum(max_length / np.maximum(high - low, SMALLEST_POSITIVE), 1)
     low = estimate - shrinkage * (estimate - low)
-    return np.where(low < MIN_LOWER_END, 0, low), estimate + shrinkage * (high - estimate)
+    high = estimate + shrinkage * (high - estimate)
+    low = np.where(disagrees, np.minimum(union_low, estimate), low)
+    high = np.where(disagrees, np.maximum(union_high, estimate), high)
+    return np.where(low < MIN_LOWER_END, 0, low), high
 
 
 @dataclass(frozen=True, eq=False)
