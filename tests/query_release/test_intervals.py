@@ -1,6 +1,7 @@
 """Intervals of tables and columns: mathematics, and coverage by the size of the true share."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -23,8 +24,11 @@ from skpublicdp.query_release.marginals.intervals import (
     NormalMixture,
     cap_by_noisy_interval,
 )
+from skpublicdp.query_release.marginals.marginal_model import MarginalModel
+from skpublicdp.query_release.marginals.release import _released_tables
 from skpublicdp.query_release.marginals.scales import LOG_SCALE_GRID, cell_scales, table_scales
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
+from skpublicdp.query_release.marginals.table import TableMeasurement
 from tests.helpers import FALSE_ALARM
 
 BANDS = (0.0005, 0.002, 0.005, 0.02, 0.1, 1.0)
@@ -156,6 +160,36 @@ class TestEnds:
         np.testing.assert_allclose(high, 0.01)
         _, high = cap_by_noisy_interval(zero + 2e-3, zero + 0.01, zero, noisy, 0.05)
         assert high > 0.035
+
+
+def fitted_model(public, sizes, tables, variance):
+    """Fit a model to given tables, each measured with Gaussian noise of the given variance."""
+    model = MarginalModel(np.asarray(public).reshape(-1, len(sizes)), sizes, [(0, 1)], 20_000)
+    model.update({columns: TableMeasurement(t, variance) for columns, t in tables.items()})
+    model.make_consistent()
+    return _released_tables(model, sizes, gaussian=True)
+
+
+def test_cells_of_a_slice_that_is_estimated_as_empty_share_its_uncertainty():
+    """The upper ends of the cells add up to at least the upper end of the slice."""
+    rows, columns = np.array([0.6, 0.4, 0.0]), np.array([0.5, 0.3, 0.2])
+    noise = np.random.default_rng(1).normal(0, 0.008, (3, 3))
+    noise[2] = -0.006
+    tables = {(0,): rows, (1,): columns, (0, 1): np.outer(rows, columns) + noise}
+    release = fitted_model([], (3, 3), tables, 6e-5)
+    _, slice_high = release.intervals((0,), (np.arange(3),), 0.95).T
+    assert release.fractions[0,][2] < 1e-6
+    assert slice_high[2] > 0.005
+    posterior, margin = release.posteriors[0, 1], release.posteriors[0,]
+    codes = np.unravel_index(np.arange(9), (3, 3))
+    for cell, total in ((1e-300, 1e-17), (1e-300, 1e-300), (1e-17, 1e-6)):
+        estimate, margin_estimate = posterior.estimate.copy(), margin.estimate.copy()
+        estimate[2], margin_estimate[2] = cell, total
+        margins = [replace(margin, estimate=margin_estimate), *posterior.margins[1:]]
+        collapsed = replace(posterior, estimate=estimate, margins=margins)
+        high = collapsed.intervals(np.arange(9), 0.95, release.noisy((0, 1), codes))[6:, 1]
+        assert high.sum() >= slice_high[2]
+        assert high[0] > high[1] > high[2]  # they follow the other column
 
 
 # coverage

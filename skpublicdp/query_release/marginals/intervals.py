@@ -421,15 +421,25 @@ class TablePosterior:
         """
         estimate = self.estimate.ravel()[cells]
         variances = np.zeros((len(self.sizes.rows), len(cells)))
+        margin_of_columns = {margin.columns: margin for margin in self.margins}
         for margin in self.margins:
             if set(margin.columns) <= set(exact_columns):
                 continue
             margin_codes = self._codes_in(cells, margin.columns)
-            margin_fraction = np.maximum(margin.estimate[margin_codes], SMALLEST_POSITIVE)
-            share = np.minimum(estimate / margin_fraction, 1)
+            margin_fraction = margin.estimate[margin_codes]
             margin_cell = np.ravel_multi_index(margin_codes, margin.estimate.shape)
-            margin_variance = margin.deviation_variances[:, margin_cell]
-            variances += share**2 * (margin.sizes.conditional_weights(self.sizes) @ margin_variance)
+            size_weights = margin.sizes.conditional_weights(self.sizes)
+            margin_variance = size_weights @ margin.deviation_variances[:, margin_cell]
+            # A margin cell whose estimate is below its standard deviation says little about the
+            # cell's share. The shortfall is distributed like the other columns (independence).
+            other_columns = tuple(column for column in self.columns if column not in margin.columns)
+            other = margin_of_columns[other_columns]
+            other_fraction = other.estimate[self._codes_in(cells, other_columns)]
+            shortfall = np.maximum(np.sqrt(margin_variance) - margin_fraction, 0)
+            share = (estimate + shortfall * other_fraction) / np.maximum(
+                margin_fraction + shortfall, SMALLEST_POSITIVE
+            )
+            variances += np.minimum(share, 1) ** 2 * margin_variance
         return variances
 
     def _codes_in(self, cells: Codes, columns: Attributes) -> tuple[Codes, ...]:
