@@ -242,7 +242,9 @@ class TableAnswers(ReleasedAnswers):
         noisy = self.release.noisy((position,), (np.arange(self.release.sizes[position]),))
         if column.nullable:
             posterior, noisy = condition_on_value(posterior, noisy)
-        return BinnedColumn(rows, cuts, (column.low, column.high), posterior, noisy)
+        bounds = (column.low, column.high)
+        rows_inside = posterior.sizes.smallest_likely
+        return BinnedColumn(rows, cuts, bounds, posterior, noisy, rows_inside)
 
     @property
     def ends_with_public_rows(self) -> bool:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
+from skpublicdp.query_release.effective_sizes import EffectiveSizePosterior, point_mass_size
 from skpublicdp.query_release.marginals.intervals import (
     MIN_LOWER_END,
     NoisyFractions,
@@ -20,11 +21,6 @@ from skpublicdp.query_release.marginals.intervals import (
 from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats
-
-MIN_SIZE_PROBABILITY = 0.08
-"""Minimum probability of an effective size that widens the bounds inside a bin. The two smallest of
-the five sizes have lower probabilities (.075 and .025). If these sizes were used, nearly all bounds
-inside a bin would be 0 and 1."""
 
 N_POINTS_PER_BIN = 32
 """Number of points inside each bin at which quantile intervals may end. A smaller number reduces
@@ -131,6 +127,8 @@ class BinnedColumn:
         Posterior of this column's one-way table.
     noisy : NoisyFractions
         Noisy fractions of the rows in each bin.
+    rows_inside : float
+        Effective size, in private rows, of the public sample of numbers inside the bins.
     """
 
     distribution: WeightedRows
@@ -138,6 +136,7 @@ class BinnedColumn:
     bounds: tuple[float, float]
     posterior: TablePosterior
     noisy: NoisyFractions
+    rows_inside: float
 
     def cdf(self, x: Floats) -> Floats:
         """Return the fraction of rows at or below each number."""
@@ -228,26 +227,17 @@ class BinnedColumn:
         width = np.float64(high_bound - low_bound)  # a square that overflows is infinite
         # rescaled by the bounds, so that the mean is a number from 0 to 1
         coefficients = (bins.means - low_bound) / width
-        fractions, sizes = self.posterior.estimate, self.posterior.sizes
-        fractions = fractions / fractions.sum()
-        posteriors = [self._linear_functions(coefficients[None], n_rows) for n_rows in sizes.rows]
+        fractions = self.posterior.estimate / self.posterior.estimate.sum()
         square = fractions @ (coefficients**2 + bins.variances / width**2)
         sampling = max(float(square - (fractions @ coefficients) ** 2), 0.0) / self.noisy.persons
-        mixture = NormalMixture(
-            weights=sizes.weights[:, None],
-            means=np.array([posterior.means for posterior in posteriors]),
-            noise=np.array([posterior.noise + posterior.prior for posterior in posteriors]),
-            prior=np.zeros((len(posteriors), 1)),
-        )
-
-        def variance(mean: Floats) -> Floats:
-            """Return the variance of each component, which does not depend on the true mean."""
-            return mixture.noise + sampling
-
         failure = 1 - level
+        ends = [
+            self._mean_quantiles(coefficients, float(sampling), sizes, failure)
+            for sizes in self._possible_sizes()
+        ]
         estimate = (self.mean() - low_bound) / width
-        low = min(mixture.quantile(failure / 2, variance).item(), estimate)
-        high = max(mixture.quantile(1 - failure / 2, variance).item(), estimate)
+        low = min(*(low for low, _ in ends), estimate)
+        high = max(*(high for _, high in ends), estimate)
         inside = norm.isf(failure / 2) * self._bin_mean_deviation(bins, fractions) / width
         low = estimate - float(np.hypot(estimate - low, inside))
         high = estimate + float(np.hypot(high - estimate, inside))
@@ -258,6 +248,45 @@ class BinnedColumn:
             high = max(high, self._noisy_bounds(highest, noise_failure)[1])
         interval: Floats = low_bound + width * np.clip([low, high], 0, 1)
         return interval if np.isfinite(interval).all() else np.array(self.bounds)
+
+    def _mean_quantiles(
+        self, coefficients: Floats, sampling: float, sizes: EffectiveSizePosterior, failure: float
+    ) -> tuple[float, float]:
+        """Return two posterior quantiles of a linear function of the bins.
+
+        Parameters
+        ----------
+        coefficients : ndarray of shape (n_bins,)
+            Coefficient of each bin.
+        sampling : float
+            Variance due to the sampling of the private rows.
+        sizes : EffectiveSizePosterior
+            Posterior of the effective public sample size.
+        failure : float
+            Failure probability of the interval between the quantiles.
+        """
+        functions = [self._linear_functions(coefficients[None], n_rows) for n_rows in sizes.rows]
+        mixture = NormalMixture(
+            weights=sizes.weights[:, None],
+            means=np.array([function.means for function in functions]),
+            noise=np.array([function.noise + function.prior for function in functions]),
+            prior=np.zeros((len(functions), 1)),
+        )
+
+        def variance(mean: Floats) -> Floats:
+            """Return the variance of each component, which does not depend on the true mean."""
+            return mixture.noise + sampling
+
+        low = mixture.quantile(failure / 2, variance).item()
+        return low, mixture.quantile(1 - failure / 2, variance).item()
+
+    def _possible_sizes(self) -> list[EffectiveSizePosterior]:
+        """Return the posteriors of the effective size that the intervals must allow for.
+
+        If the public rows are shifted, this includes an effective size of 0.
+        """
+        sizes = [self.posterior.sizes]
+        return [*sizes, point_mass_size(0.0)] if self.posterior.is_shifted else sizes
 
     def _bin_means(self) -> BinMeans:
         """Return the mean and the variance of the weighted rows in each bin."""
@@ -281,13 +310,11 @@ class BinnedColumn:
     def _bin_mean_deviation(self, bins: BinMeans, fractions: Floats) -> float:
         """Return the standard deviation of the mean due to errors in the bin means.
 
-        The mean of each bin is estimated from the bin's public rows, which are worth a certain
-        number of private rows. To estimate the variance within a bin, one row is added at each end
-        of the bin, since a few rows may be close together by chance.
+        The mean of each bin is estimated from the bin's public rows. These are worth `rows_inside`
+        private rows in all bins together. To estimate the variance within a bin, one row is added
+        at each end of the bin, since a few rows may be close together by chance.
         """
-        sizes = self.posterior.sizes
-        min_size = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min()
-        n_rows = min_size * fractions
+        n_rows = self.rows_inside * fractions
         max_variances = (bins.ends[1] - bins.ends[0]) ** 2 / 4
         pooled = (n_rows * bins.variances + 2 * max_variances) / (n_rows + 2)
         variances = pooled / np.maximum(n_rows, 1)
@@ -412,7 +439,16 @@ class BinnedColumn:
         The ends of the intervals are quantiles of the posterior mixture. Each end fails with
         probability `failure` / 2.
         """
-        mixture = self._posterior_mixture(shares)
+        ends = [
+            self._mixture_quantiles(self._posterior_mixture(shares, sizes), failure)
+            for sizes in self._possible_sizes()
+        ]
+        low = np.min([low for low, _ in ends], axis=0)
+        high = np.max([high for _, high in ends], axis=0)
+        return low, high
+
+    def _mixture_quantiles(self, mixture: NormalMixture, failure: float) -> tuple[Floats, Floats]:
+        """Return the quantiles of sums of bins at `failure` / 2 and 1 - `failure` / 2."""
         clipped_means = np.clip(mixture.means, 0, 1)
         bernoulli_at_mean = clipped_means * (1 - clipped_means)
 
@@ -434,20 +470,21 @@ class BinnedColumn:
         )
         return low, high
 
-    def _posterior_mixture(self, shares: Floats) -> NormalMixture:
+    def _posterior_mixture(self, shares: Floats, sizes: EffectiveSizePosterior) -> NormalMixture:
         """Return the posterior of sums of bins, with one normal component per effective size.
 
         Parameters
         ----------
         shares : ndarray of shape (n_sums, n_bins)
             Coefficients of each sum.
+        sizes : EffectiveSizePosterior
+            Posterior of the effective public sample size.
 
         Returns
         -------
         NormalMixture
             Mixture whose prior variance is given per unit of q (1 - q), where q is the sum.
         """
-        sizes = self.posterior.sizes
         components = [
             self._posterior_component(shares, n_rows, weight)
             for n_rows, weight in zip(sizes.rows, sizes.weights, strict=True)
@@ -536,9 +573,8 @@ class BinnedColumn:
         excess, shortfall : ndarray of shape (n_ranges,)
             The sum may be too high by `excess`, or too low by `shortfall`.
         """
-        sizes, fractions, shares = self.posterior.sizes, self.posterior.estimate, ranges.shares
-        min_size = sizes.rows[sizes.weights > MIN_SIZE_PROBABILITY].min()
-        n_rows = min_size * fractions  # effective number of rows in each bin
+        fractions, shares = self.posterior.estimate, ranges.shares
+        n_rows = self.rows_inside * fractions  # effective number of rows in each bin
         z_squared = norm.isf(failure / 2) ** 2
         wilson_centre = (n_rows * shares + z_squared / 2) / (n_rows + z_squared)
         half_width = np.sqrt(z_squared * (n_rows * shares * (1 - shares) + z_squared / 4))

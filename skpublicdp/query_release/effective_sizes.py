@@ -25,6 +25,11 @@ its median. The parts are smaller in the upper tail, which determines the ends o
 SHIFT_PART_WEIGHTS = np.diff(SHIFT_QUANTILE_LEVELS)
 """Posterior probabilities of the parts."""
 
+MIN_SIZE_PROBABILITY = 0.08
+"""Minimum probability of an effective size that widens the bounds inside a bin. The two smallest of
+the five sizes have lower probabilities (.075 and .025). If these sizes were used, nearly all bounds
+inside a bin would be 0 and 1."""
+
 MIN_DIFFERENCE_VARIANCE = 1e-30
 """Constant added to the variance of a difference, which keeps the variance positive if there is no
 noise."""
@@ -51,6 +56,11 @@ class EffectiveSizePosterior(NamedTuple):
         """Posterior probability of each size, shape (n_sizes,)."""
         weights: Floats = self.parts.sum(axis=1)
         return weights
+
+    @property
+    def smallest_likely(self) -> float:
+        """The smallest size that has at least a probability of `MIN_SIZE_PROBABILITY`."""
+        return float(self.rows[self.weights > MIN_SIZE_PROBABILITY].min())
 
     def conditional_weights(self, condition: EffectiveSizePosterior) -> Floats:
         """Return the probabilities of the sizes, conditional on each size in `condition`.

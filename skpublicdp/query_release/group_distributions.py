@@ -209,6 +209,11 @@ class ColumnByGroup:
         if self.column.nullable:  # omit the last bin, which contains missing numbers
             table, noisy = table[..., :-1], noisy[..., :-1]
             cells = [array[..., :-1] for array in cells]
+        # a shift of the column alone also affects the numbers inside the bins of a group
+        rows_inside = min(
+            posterior.sizes.smallest_likely,
+            release.posteriors[self.position,].sizes.smallest_likely,
+        )
         rows = answers.rows.column(self.position)
         bins = np.searchsorted(cuts, rows.rows[:, 0])
         bin_masses = np.bincount(bins, rows.weights, minlength=len(cuts) + 1)
@@ -241,9 +246,10 @@ class ColumnByGroup:
                 release.gaussian,
             )
             bounds = (self.column.low, self.column.high)
-            yield GroupDistribution(
-                number, BinnedColumn(distribution, cuts, bounds, group_posterior, group_noisy)
+            binned = BinnedColumn(
+                distribution, cuts, bounds, group_posterior, group_noisy, rows_inside * share
             )
+            yield GroupDistribution(number, binned)
 
 
 def _condition(cells: CellBatch, share: float) -> CellBatch:

@@ -1,5 +1,7 @@
 """Confidence intervals of means, from released distribution functions and from tables."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -83,6 +85,20 @@ class TestOneColumn:
         assert sum(held) >= 26
         assert sum(alone) >= 26
 
+    def test_shifted_public_rows_may_be_worthless(self):
+        rows, public = people(N, 0), people(2000, 1)
+        release = fitted(rows, public[public["pay"] < 30][:300], epsilon=0.1)
+        allowed, _ = release._distribution("pay")
+        assert allowed.posterior.is_shifted
+        trusted = replace(allowed, posterior=replace(allowed.posterior, is_shifted=False))
+        assert width(allowed.mean_interval(0.95)) > width(trusted.mean_interval(0.95))
+        above, up_to = allowed.cuts[:-1], allowed.cuts[1:]
+        low, high = allowed.fraction_intervals(above, up_to, 0.95).T
+        trusted_low, trusted_high = trusted.fraction_intervals(above, up_to, 0.95).T
+        assert (low <= trusted_low).all()
+        assert (trusted_high <= high).all()
+        assert ((high - low) > (trusted_high - trusted_low)).any()
+
     def test_missing_numbers(self):
         rows, public = people(N, 0), people(300, 1)
         rows.loc[rows.index % 4 == 0, "pay"] = np.nan
@@ -135,6 +151,20 @@ class TestGroups:
                 held.append(table["low"][job] <= MEANS[job] <= table["high"][job])
         assert len(held) >= 55
         assert np.mean(held) >= 0.88
+
+    def test_a_shift_inside_the_bins_affects_groups_as_well(self):
+        """Public numbers end at 30, so the last bin has wrong numbers in all rows and in groups."""
+        held = []
+        for seed in range(10):
+            rows, public = people(N, seed), people(2000, 1000 + seed)
+            rows["job"] = np.random.default_rng(seed).choice(["farm", "spy"], N, p=[0.95, 0.05])
+            public["job"] = np.random.default_rng(seed).choice(["farm", "spy"], 2000)
+            release = fitted(rows, public[public["pay"] < 30][:300], seed=seed)
+            everybody = release.mean_interval("pay")
+            low, high = release.mean_interval("pay", by="job").set_index("job").loc["farm"][-2:]
+            assert high - low > 0.9 * width(everybody)
+            held.append(low <= MEAN <= high)
+        assert all(held)
 
     def test_known_shares_weight_simultaneous_intervals_after_calibration(self):
         """Calibration hardly changes the means of the groups that are known."""

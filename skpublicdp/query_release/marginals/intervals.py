@@ -9,7 +9,7 @@ released or public numbers. See docs/proofs/marginals.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -18,7 +18,11 @@ from scipy.special import ndtr
 from scipy.stats import norm
 
 from skpublicdp.query_release.binomial_intervals import binomial_bounds
-from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID, EffectiveSizePosterior
+from skpublicdp.query_release.effective_sizes import (
+    SHIFT_VARIANCE_GRID,
+    EffectiveSizePosterior,
+    point_mass_size,
+)
 from skpublicdp.query_release.marginals.count import Attributes
 from skpublicdp.query_release.marginals.ipf import SMALLEST_POSITIVE
 from skpublicdp.query_release.marginals.scales import MIN_SCALE, cell_scales, table_scales
@@ -215,6 +219,12 @@ class TablePosterior:
         for a single column, which has no margins.
     margins : sequence of TablePosterior
         Posteriors of the tables over all proper subsets of the columns.
+    is_shifted : bool
+        Whether the measurements show that the distribution of the public rows is shifted. The shift
+        of a cell may then be much larger than the average shift, on which `sizes` is based. The
+        intervals therefore also contain the intervals of `without_public`.
+    scales_without_public : ndarray of shape (n_scales,), or None
+        As `scales`, if the public rows are worth no private rows. It is None if there is no shift.
     """
 
     columns: Attributes
@@ -224,6 +234,20 @@ class TablePosterior:
     sizes: EffectiveSizePosterior
     scales: Floats | None
     margins: Sequence[TablePosterior] = ()
+    is_shifted: bool = False
+    scales_without_public: Floats | None = None
+
+    @cached_property
+    def without_public(self) -> TablePosterior:
+        """Posterior of the same table if the public rows are worth no private rows."""
+        return replace(
+            self,
+            effective_size=0.0,
+            sizes=point_mass_size(0.0),
+            scales=self.scales_without_public,
+            margins=[margin.without_public for margin in self.margins],
+            is_shifted=False,
+        )
 
     @cached_property
     def deviation_variances(self) -> Floats:
@@ -289,7 +313,7 @@ class TablePosterior:
         self, cells: Codes, level: float, noisy: NoisyFractions
     ) -> tuple[Floats, Floats]:
         """Return the lower and upper interval ends for selected cells, as in `intervals`."""
-        return _mixture_interval(self._mixture(cells), self.estimate.ravel()[cells], level, noisy)
+        return _mixture_interval(self._mixtures(cells), self.estimate.ravel()[cells], level, noisy)
 
     def _share_ends(
         self, cells: Codes, level: float, noisy: NoisyFractions, groups: TablePosterior
@@ -308,10 +332,14 @@ class TablePosterior:
         # the share of a group that may be empty is unknown
         is_known = group > norm.isf((1 - level) / 2) * deviation
         group = np.where(is_known, group, 1)
-        mixture = self._mixture(cells, exact_columns=groups.columns)
-        mixture = mixture._replace(
-            means=mixture.means / group, noise=mixture.noise / group**2, prior=mixture.prior / group
-        )
+        mixtures = [
+            mixture._replace(
+                means=mixture.means / group,
+                noise=mixture.noise / group**2,
+                prior=mixture.prior / group,
+            )
+            for mixture in self._mixtures(cells, exact_columns=groups.columns)
+        ]
         share = self.estimate.ravel()[cells] / group
         # the noisy share inherits the error of the group through its denominator
         group_variance = np.maximum(deviation**2 - sampling_variance, 0)
@@ -321,8 +349,16 @@ class TablePosterior:
             noisy.persons * group,
             noisy.gaussian,
         )
-        low, high = _mixture_interval(mixture, share, level, noisy_shares)
+        low, high = _mixture_interval(mixtures, share, level, noisy_shares)
         return np.where(is_known, low, 0), np.where(is_known, np.minimum(high, 1), 1)
+
+    def _mixtures(self, cells: Codes, exact_columns: Attributes = ()) -> list[NormalMixture]:
+        """Return the posteriors of selected cells that the intervals must contain.
+
+        If the public rows are shifted, this includes the posterior without public rows.
+        """
+        posteriors = [self, self.without_public] if self.is_shifted else [self]
+        return [posterior._mixture(cells, exact_columns) for posterior in posteriors]
 
     def _mixture(self, cells: Codes, exact_columns: Attributes = ()) -> NormalMixture:
         """Return the posterior of selected cells: a mixture over effective sizes and scales.
@@ -451,14 +487,15 @@ class TablePosterior:
 
 
 def _mixture_interval(
-    mixture: NormalMixture, estimate: Floats, level: float, noisy: NoisyFractions
+    mixtures: Sequence[NormalMixture], estimate: Floats, level: float, noisy: NoisyFractions
 ) -> tuple[Floats, Floats]:
-    """Return the lower and upper ends of credible intervals for fractions, given their posterior.
+    """Return the lower and upper ends of credible intervals for fractions, given their posteriors.
 
     Parameters
     ----------
-    mixture : NormalMixture
-        Posterior of n fractions, not yet including the sampling of persons.
+    mixtures : sequence of NormalMixture
+        Posteriors of n fractions, not yet including the sampling of persons. The interval contains
+        the intervals of all of these posteriors.
     estimate : ndarray of shape (n,)
         Released fractions.
     level : float
@@ -467,10 +504,23 @@ def _mixture_interval(
         The noisy answers for these fractions.
     """
     failure = 1 - level
+    ends = [_mixture_quantiles(mixture, failure, noisy.persons) for mixture in mixtures]
+    low = np.min([low for low, _ in ends], axis=0)
+    high = np.max([high for _, high in ends], axis=0)
+    return cap_by_noisy_interval(low, high, estimate, noisy, failure)
+
+
+def _mixture_quantiles(
+    mixture: NormalMixture, failure: float, persons: float | Floats
+) -> tuple[Floats, Floats]:
+    """Return the quantiles of fractions at `failure` / 2 and 1 - `failure` / 2.
+
+    The variances include the sampling of the private persons.
+    """
 
     def variance(fraction: Floats) -> Floats:
         """Return the variances of the components, given candidate values of the true fractions."""
-        sampling_variance = fraction * (1 - fraction) / noisy.persons
+        sampling_variance = fraction * (1 - fraction) / persons
         total: Floats = mixture.noise + mixture.prior * fraction + sampling_variance
         return total
 
@@ -479,7 +529,7 @@ def _mixture_interval(
     center = np.clip(mixture.means, 0, 0.5)
     low = mixture.quantile(failure / 2, lambda fraction: variance(np.maximum(fraction, center)))
     high = mixture.quantile(1 - failure / 2, lambda fraction: variance(np.maximum(fraction, 0)))
-    return cap_by_noisy_interval(low, high, estimate, noisy, failure)
+    return low, high
 
 
 def _blocks(n_cells: int) -> Iterator[Codes]:
@@ -492,6 +542,8 @@ def table_posteriors(
     tables_by_width: Mapping[int, Sequence[MarginalEstimate]],
     effective_size: Mapping[int, float],
     sizes: Mapping[int, EffectiveSizePosterior],
+    *,
+    is_shifted: bool,
 ) -> dict[Attributes, TablePosterior]:
     """Return the posteriors of all tables of a fitted `MarginalModel`, by columns.
 
@@ -502,16 +554,20 @@ def table_posteriors(
         the posteriors of the margins.
     effective_size, sizes : mapping
         Effective public sample size and the posterior of this size, by number of columns.
+    is_shifted : bool
+        Whether the measurements show a shift of the public rows.
     """
     posteriors: dict[Attributes, TablePosterior] = {}
     for width, tables in tables_by_width.items():
         batches = [_cell_batch(table) for table in tables]
-        scales = None
+        scales = scales_without_public = None
         if width > 1:
             all_cells = CellBatch(*map(np.concatenate, zip(*batches, strict=True)))
             n_cells = np.array([len(batch.independence_estimate) for batch in batches])
             starts = np.cumsum(n_cells) - n_cells
             scales = table_scales(all_cells, starts, effective_size[width], width).T
+            if is_shifted:
+                scales_without_public = table_scales(all_cells, starts, 0.0, width).T
         for i, table in enumerate(tables):
             posteriors[table.columns] = TablePosterior(
                 columns=table.columns,
@@ -521,6 +577,10 @@ def table_posteriors(
                 sizes=sizes[width],
                 scales=None if scales is None else scales[i],
                 margins=[posteriors[margin.columns] for margin in table.submarginals],
+                is_shifted=is_shifted,
+                scales_without_public=(
+                    None if scales_without_public is None else scales_without_public[i]
+                ),
             )
     return posteriors
 

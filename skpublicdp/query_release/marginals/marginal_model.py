@@ -68,6 +68,10 @@ of a single cell."""
 NON_DOMINANT_WEIGHT = 1e-3
 """Relative weight of measurements of non-dominant cells."""
 
+MAX_SHIFTED_SIZE = 0.5
+"""Effective public sample size, relative to its value without a shift, below which the measurements
+are considered to show a shift. Intervals then also allow for worthless public rows."""
+
 MIN_EFFECTIVE_SIZE = 1e-9
 """Lower bound on the effective public sample size."""
 
@@ -157,8 +161,22 @@ class MarginalModel:
     def posteriors(self) -> dict[Attributes, TablePosterior]:
         """Return the posteriors of all tables, which determine the intervals."""
         return table_posteriors(
-            self._tables_by_width, self.effective_public_size, self._effective_sizes
+            self._tables_by_width,
+            self.effective_public_size,
+            self._effective_sizes,
+            is_shifted=self._is_shifted(),
         )
+
+    def _is_shifted(self) -> bool:
+        """Indicate whether the measurements show a shift of the public rows.
+
+        With `trust`, the user has decided how many private rows the public rows are worth.
+        """
+        if self.trust is not None or not len(self._public):
+            return False
+        size_without_shift = 1 / (1 / len(self._public) + 1 / self.n_private)
+        smallest_size = min(self.effective_public_size.values())
+        return smallest_size < MAX_SHIFTED_SIZE * size_without_shift
 
     def _link_margins(self, table: MarginalEstimate) -> None:
         """Link a table to its margins, i.e. the tables over all proper subsets of its columns."""
