@@ -89,7 +89,7 @@ class SubsamplingActiveLearner(
         unlabelled rows, with label -1, and the corresponding mask. All other base learners receive
         only the queried rows.
     n_labels : int, default=100
-        Number of labels to query, which is at most the size of the pool.
+        Number of labels to query. From a smaller pool, all rows are queried.
     epsilon, delta : float, default=1.0 and 0.0
         Privacy budget of one `query` and `fit`: ε > 0, interpreted as an exact fraction, and δ in
         [0, 1).
@@ -147,6 +147,8 @@ class SubsamplingActiveLearner(
 
     Warns
     -----
+    LargeEpsilonWarning
+        If `epsilon` is so large that the fit provides almost no privacy protection.
     TooFewRowsWarning
         If `guarantee_` is 1, which means that no accuracy bound holds.
 
@@ -322,7 +324,8 @@ class SubsamplingActiveLearner(
         ValueError
             If a parameter or an input is invalid. The message contains no private value.
         PrivacyBudgetError
-            If `budget` cannot cover the fit, or if this object or a copy of it was already fitted.
+            If `budget` cannot cover the fit, or if a copy of this object was already fitted to the
+            same query.
         """
         check_parameters(self)
         require_target(self, y)

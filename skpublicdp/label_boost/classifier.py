@@ -117,7 +117,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
         then assumed to be public knowledge.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lower and upper bounds of the features, from public knowledge. A released labeller and the
-        default base learner use the bounds if there are no public rows.
+        default base learner use the bounds if there are no or few public rows, and for columns
+        that are constant in them. Added rows lie at the centre of the bounds.
     n_base : int, default=None
         Number of rows with which the base learner, at ε = 1, has an error of at most `alpha`. A
         larger number assigns more rows and a smaller privacy budget to the base learner, and fewer
@@ -171,6 +172,8 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
 
     Warns
     -----
+    LargeEpsilonWarning
+        If `epsilon` is so large that the fit provides almost no privacy protection.
     NoPublicDataWarning
         If the base learner or the labeller uses public rows and there are none.
     AmbiguousLabelWarning

@@ -301,10 +301,11 @@ class PrivacyBudget:
         kind : {"pure", "draw", "gaussian", "approximate"}, default=None
             ``None`` returns the results for all kinds. ``"pure"`` applies to any fit with
             ``delta=0``. ``"draw"`` applies to fits that only draw a rule, and may allow a larger ε:
-            `SemiPrivateClassifier`, `PPMHalfspaceClassifier`, and `SemiPrivateSearchCV` over
-            settings of `SemiPrivateClassifier`. With a positive δ, ``"gaussian"`` applies to
-            `PAPQueryRelease`, `SemiPrivateBoostingClassifier`, `SemiPrivateBoostingRegressor` and
-            `private_scores`, and ``"approximate"`` to all others.
+            `SemiPrivateClassifier`, `PPMHalfspaceClassifier` without `evaluation_share`, and
+            `SemiPrivateSearchCV` over settings of `SemiPrivateClassifier`. With a positive δ,
+            ``"gaussian"`` applies to `PAPQueryRelease`, `SemiPrivateBoostingClassifier`,
+            `SemiPrivateBoostingRegressor` and `private_scores`, and ``"approximate"`` to all
+            others.
         delta : float, optional
             δ of that fit, which applies to the last two kinds only. The default is the δ of the
             budget, or the remaining δ for ``"approximate"`` and for ``accountant="pure"``.

@@ -120,7 +120,8 @@ class PAPQueryRelease(FittedReleaseMixin):
     LargeDeltaWarning
         If δ is large for the number of private rows.
     NoPublicDataWarning
-        If there are no public rows, in which case a data-independent reference sample is used.
+        If there are no public rows, in which case a data-independent reference sample is used, if
+        there is a single one, or if a column is constant in them.
     TooFewRowsWarning
         If there are too few rows for a guarantee with ``"pmw"``.
     SlicedPublicDataWarning

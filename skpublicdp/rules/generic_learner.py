@@ -76,11 +76,12 @@ class GenericLearnerClassifier(CoverClassifier):
         times too wide. For the behaviour without bounds, see `sanitizers.QuantileSanitizer`.
     sanitizer : object, default=None
         Sanitizer that generates the synthetic points, for example `PAPQueryRelease(delta=0)`. The
-        sanitizer must have methods `fit(X)` and `sample(n)` and a parameter `epsilon`, which is set
-        to the ε of the learner. ``None`` means `sanitizers.QuantileSanitizer()`.
-        `sanitizers.BLRSanitizer` is the sanitizer assumed by the theorem and only suits tiny
-        domains. The sanitizer is cloned before use. If the sanitizer's parameters `bounds`,
-        `hypotheses` and `random_state` are None, they are set to the learner's values.
+        sanitizer must have methods `fit(X)`, `sample(n)` and `get_params`, and a parameter
+        `epsilon`, which is set to the ε of the learner. ``None`` means
+        `sanitizers.QuantileSanitizer()`. `sanitizers.BLRSanitizer` is the sanitizer assumed by the
+        theorem and only suits tiny domains. The sanitizer is cloned before use. If the sanitizer's
+        parameters `bounds`, `hypotheses` and `random_state` are None, they are set to the learner's
+        values.
     alpha : float, default=0.05
         Target approximation error, in (0, 1): some rule of the cover disagrees with the best rule
         of the class on at most approximately this fraction of the synthetic and public rows. For
@@ -141,6 +142,8 @@ class GenericLearnerClassifier(CoverClassifier):
 
     Warns
     -----
+    LargeEpsilonWarning
+        If `epsilon` is so large that the fit provides almost no privacy protection.
     NoPublicDataWarning
         If there are no public rows and no or too few unlabelled rows. The cover is then
         data-independent: a grid over `bounds`, or over standard normal features.

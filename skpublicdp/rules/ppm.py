@@ -120,24 +120,26 @@ class PPMHalfspaceClassifier(CoverClassifier):
         halfspace of the pool disagrees with any given halfspace on at most about this fraction of
         the public rows; with ``pool="axes"``, the same holds for boxes, with at most this fraction.
         A smaller value results in more halfspaces, up to `max_halfspaces`, and a larger error of
-        the draw. The value differs from the excess error of `guarantees.n_ppm`. With
-        ``pool="auto"``, any value other than None triggers a warning that no error bound is proved.
-        If more than five halfspaces are drawn one at a time, `alpha` is also the weight of certain
-        errors in the first draw, where ``None`` means 1 / e (`guarantees.n_ppm_growing_boxes`).
+        the draw. The value differs from the excess error of `guarantees.n_ppm`. A value other than
+        None triggers a warning if no error bound is proved. If more than five halfspaces are drawn
+        one at a time, `alpha` is also the weight of certain errors in the first draw, where
+        ``None`` means 1 / e (`guarantees.n_ppm_growing_boxes`).
     max_intersections : int, default=None
         Maximum number of halfspaces in a rule; ``None`` means 2, or 1 for a single feature unless
         ``pool="axes"``. The theorem requires one halfspace per feature, which is the meaning of
         ``None`` with ``pool="paper"``. With ``pool="axes"``, this is the maximum number of faces of
         a box. A single draw selects up to five halfspaces together. If there are more, they are
         drawn one at a time, and ε is shared by twice as many draws plus one; either label may then
-        be inside, and `guarantee_` requires `evaluation_share`.
+        be inside (only the public label if the public rows lie in a hyperplane), and `guarantee_`
+        requires `evaluation_share`.
     pool : {"auto", "paper", "axes"}, default="auto"
         ``"axes"`` draws an axis-aligned box with few faces at public values, which has either the
         public or the private label inside. Its `guarantee_` is relative to the best box, in any
         number of columns (`guarantees.n_ppm_boxes`). The other pools draw from intersections of
         halfspaces in all directions, see `hypotheses.HalfspaceIntersections`. ``"paper"`` without
         `max_intersections` is the learner of Theorem 4.6; among the pools in all directions, only
-        this setting has a `guarantee_` if `evaluation_share` is 0. It uses all public rows, or a
+        this setting has a `guarantee_` if `evaluation_share` is 0, unless the public rows are so
+        few that a pool contains all their halfspaces. It uses all public rows, or a
         random subset of 1000, 320 or 19 rows for one, two or three features. With four or more
         features, it uses at most 7 public rows, which results in far larger errors than ``"auto"``
         and triggers a warning.
@@ -150,8 +152,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         but are scored. A typical share is 0.1.
     status_error : float, default=0.0
         Maximum probability, in [0, 1], that a row of the population is private and has the public
-        label; it is added to the `guarantee_` of ``pool="paper"``. This assumption is not checked
-        and does not affect the drawn rule.
+        label; it is added to a `guarantee_` that does not come from `evaluation_share`. This
+        assumption is not checked and does not affect the drawn rule.
     beta : float, default=0.05
         Probability, in (0, 1), with which `certificate_` may fail; `guarantee_` may fail with the
         same probability.
@@ -202,10 +204,13 @@ class PPMHalfspaceClassifier(CoverClassifier):
 
     Warns
     -----
+    LargeEpsilonWarning
+        If `epsilon` is so large that the fit provides almost no privacy protection.
     NoPublicDataWarning
         If there are no public rows, in which case all rows receive the private label.
     UnprovedWarning
-        If `alpha`, `evaluation_share` or ``pool="paper"`` is set, but `guarantee_` is ``None``.
+        If `guarantee_` is ``None`` although `evaluation_share`, `alpha` or ``pool="paper"`` is set.
+        ``pool="axes"`` ignores `alpha` here.
     TooFewRowsWarning
         If `guarantee_` is 1, which means that no accuracy bound holds. Also if Theorem 4.6 requires
         at least four times as many rows for any bound, or if ``pool="paper"`` uses only a few of
