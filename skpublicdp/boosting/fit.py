@@ -13,6 +13,7 @@ from fractions import Fraction
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.additive_fit import fit_additive
 from skpublicdp.boosting.budget_split import (
+    CLASS_COUNT_SHARE,
     CLIPPING_GAIN,
     MIN_HISTOGRAM_SHARE,
     MIN_SIGNAL,
@@ -26,9 +27,10 @@ from skpublicdp.boosting.budget_split import (
 )
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.histograms import count_sensitivity
-from skpublicdp.boosting.model import MAX_GRADIENT
+from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS
 from skpublicdp.boosting.monotone import Directions, project_monotone
 from skpublicdp.boosting.newton_fit import fit_newton
+from skpublicdp.boosting.outcome_histogram import MAX_OUTCOME_SHARE
 from skpublicdp.boosting.private_trees import fit_trees
 from skpublicdp.boosting.residual_histogram import RESIDUAL_SHARE, noisy_residual_histogram
 from skpublicdp.boosting.stacking import STACKING_SHARE, stack_public_model
@@ -163,7 +165,11 @@ def choose_algorithm(
     if can_afford_boosting(budget, gain * training.rows.n, columns):
         return Algorithm.NEWTON
     has_joint_rows = training.n_joint_public > 0
-    if training.is_regression and not has_joint_rows and _can_update_columns(budget, columns):
+    if (
+        training.is_regression
+        and not has_joint_rows
+        and _can_start_from_mean(ledger, budget, n_columns)
+    ):
         return Algorithm.NEWTON
     trees_are_allowed = _may_use_trees_alone(training, method)
     too_expensive = training.n_targets > 1 and (
@@ -189,11 +195,24 @@ def choose_algorithm(
     )
 
 
-def _can_update_columns(budget: StageBudget, columns: Sensitivity) -> bool:
-    """Indicate whether the noise can be sampled if every pass updates every column once."""
-    change = Sensitivity(3 * MAX_GRADIENT * columns.absolute, (3 * MAX_GRADIENT) ** 2)
-    update = budget.fraction(Fraction(1, N_PASSES * columns.absolute))
-    return noise_is_representable(update.event, change)
+def _can_start_from_mean(ledger: Ledger, budget: StageBudget, n_columns: int) -> bool:
+    """Indicate whether the noise of Newton boosting can be sampled for outcomes, no public rows.
+
+    Newton boosting then releases a sum of the outcomes (at most `MAX_OUTCOME_SHARE` of the budget),
+    a sum of squared residuals, and an update of every column in every pass.
+    """
+    columns = ledger.for_person(count_sensitivity(n_columns))
+    outcomes = Sensitivity(TARGET_LEVELS, TARGET_LEVELS**2)
+    squares = Sensitivity(MAX_GRADIENT**2, MAX_GRADIENT**4)
+    updates = Sensitivity(3 * MAX_GRADIENT * columns.absolute, (3 * MAX_GRADIENT) ** 2)
+    releases = (
+        (MAX_OUTCOME_SHARE, ledger.for_person(outcomes)),
+        ((1 - MAX_OUTCOME_SHARE) * CLASS_COUNT_SHARE, ledger.for_person(squares)),
+        (Fraction(1, N_PASSES * columns.absolute), updates),
+    )
+    return all(
+        noise_is_representable(budget.fraction(share).event, change) for share, change in releases
+    )
 
 
 def _may_use_trees_alone(training: TrainingData, method: str) -> bool:

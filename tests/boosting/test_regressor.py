@@ -300,6 +300,28 @@ def test_errors_are_a_sentence_without_private_values(arguments, message):
     assert budget.ledger == []
 
 
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
+@pytest.mark.parametrize("delta", [0, 1e-6])
+@pytest.mark.parametrize("n_columns", [1, 15])
+def test_a_fit_with_too_much_noise_spends_nothing(n_columns, delta):
+    """Without public rows, sums of outcomes and of squared residuals have the largest noise."""
+    rng = np.random.default_rng(0)
+    rows, n_failures = rng.normal(size=(200, n_columns)), 0
+    for epsilon in (1e-8, 1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2):
+        budget = PrivacyBudget(1, 1e-6, for_tests=True)
+        reg = SemiPrivateBoostingRegressor(
+            epsilon=epsilon, delta=delta, outcome_bounds=(-3, 3), random_state=0, budget=budget
+        )
+        try:
+            reg.fit(rows, rows[:, 0])
+        except ValueError as error:
+            n_failures += 1
+            assert "is so small that the noise of sums is too large" in str(error)
+            assert budget.ledger == []
+    assert 0 < n_failures < 8
+
+
 # How it gets on elsewhere
 
 
