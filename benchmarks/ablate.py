@@ -341,6 +341,7 @@ QUERY_RELEASE = (
     Tuned("marginals.scales", "PRIOR_SHARE", "tables, pure", {"0": 0.0, "1": 1.0}),
     Tuned("marginals.intervals", "NOISE_INTERVAL_SHARE", "tables", {"1/100": 0.01, "1/2": 0.5}),
     Tuned("effective_sizes", "MIN_SIZE_PROBABILITY", "columns", {"0": 0.0, "0.2": 0.2}),
+    Tuned("marginals.marginal_model", "MAX_SHIFTED_SIZE", "tables", {"0.25": 0.25, "0.7": 0.7}),
     Tuned("marginals.allocation", "N_VARIANCE_BINS", "tables", {"12": 12, "48": 48}),
     Tuned("marginals.allocation", "N_GRADIENT_STEPS", "tables", {"30": 30, "600": 600}),
     # rows, and what is answered from them
