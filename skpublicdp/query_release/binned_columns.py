@@ -17,6 +17,7 @@ from skpublicdp.query_release.marginals.intervals import (
     NormalMixture,
     TablePosterior,
     cap_by_noisy_interval,
+    find_disagreement,
 )
 from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE
 from skpublicdp.query_release.synthetic import WeightedRows
@@ -424,7 +425,11 @@ class BinnedColumn:
         low, high = np.minimum(low, estimates), np.maximum(high, estimates)
 
         noisy = self._noisy_sums(ranges.shares)
-        capped_low, capped_high = cap_by_noisy_interval(low, high, estimates, noisy, failure)
+        # the posterior intervals contain the estimates, so only the noisy bounds can disagree
+        disagreement = find_disagreement(estimates, estimates, estimates, noisy)
+        capped_low, capped_high = cap_by_noisy_interval(
+            low, high, estimates, noisy, failure, disagreement
+        )
         excess, shortfall = self._cut_errors(ranges, failure)
         widened_low = estimates - np.hypot(estimates - low, excess)
         widened_high = estimates + np.hypot(high - estimates, shortfall)

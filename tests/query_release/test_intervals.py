@@ -24,6 +24,7 @@ from skpublicdp.query_release.marginals.intervals import (
     NoisyFractions,
     NormalMixture,
     cap_by_noisy_interval,
+    find_disagreement,
 )
 from skpublicdp.query_release.marginals.marginal_model import MarginalModel
 from skpublicdp.query_release.marginals.release import _released_tables, release_marginals
@@ -103,6 +104,12 @@ class TestScales:
         assert posterior[narrow, 1].sum() > 0.25
 
 
+def capped(low, high, estimate, noisy, failure=0.05):
+    """Shorten posterior intervals that are those of level .95 as well."""
+    disagreement = find_disagreement(low, high, estimate, noisy)
+    return cap_by_noisy_interval(low, high, estimate, noisy, failure, disagreement)
+
+
 class TestEnds:
     def test_of_one_normal_distribution(self):
         one = NormalMixture(*np.array([[[1.0]], [[0.4]], [[0.01]], [[0.0]]]))
@@ -133,11 +140,11 @@ class TestEnds:
         generator = np.random.default_rng(0)
         estimate = generator.dirichlet(np.ones(50))
         noisy = NoisyFractions(estimate + generator.normal(0, 0.02, 50), 4e-4, 5000.0, True)
-        low, high = cap_by_noisy_interval(np.zeros(50), np.ones(50), estimate, noisy, 0.05)
+        low, high = capped(np.zeros(50), np.ones(50), estimate, noisy)
         assert ((low >= 0) & (low <= estimate) & (estimate <= high)).all()
         assert (high - low <= noisy.length(estimate, 0.05) * (1 + 1e-9)).all()
         narrow = np.stack([0.99 * estimate, 1.01 * estimate])
-        kept = cap_by_noisy_interval(*narrow, estimate, noisy, 0.05)
+        kept = capped(*narrow, estimate, noisy)
         least, most = noisy.bounds(0.0025)
         inside = (least < narrow[0]) & (narrow[1] < most)
         assert inside.any()
@@ -149,17 +156,37 @@ class TestEnds:
         estimate = np.array([0.24, 0.2, 0.2])
         noisy = NoisyFractions(np.array([0.24, value, value]), 1e-4, 1e6, True)
         low, high = np.array([0.213, 0.19, 0.16]), np.array([0.22, 0.21, 0.24])
-        ends = np.stack(cap_by_noisy_interval(low, high, estimate, noisy, 0.05))
+        ends = np.stack(capped(low, high, estimate, noisy))
         direct_low, direct_high = noisy.bounds(0.025)
         assert (ends[0] <= np.minimum(low, direct_low) + 1e-12).all()
         assert (ends[1] >= np.maximum(high, direct_high) - 1e-12).all()
 
+    def test_intervals_grow_with_their_level(self):
+        """Noisy answers contradict the model of public rows from a shifted population."""
+        rng = np.random.default_rng(1)
+
+        def people(n, shift):
+            age = rng.normal(40 + 20 * shift, 15, n).clip(0, 100).round()
+            job = rng.choice(
+                list("abcd"), n, p=[0.5 + 0.4 * shift, *np.full(3, (0.5 - 0.4 * shift) / 3)]
+            )
+            return pd.DataFrame({"job": job, "age": age, "kids": rng.poisson(1 + shift, n)})
+
+        release = PAPQueryRelease(
+            epsilon=0.1, delta=1e-6, bounds={"age": (0, 100), "kids": (0, 20)}, random_state=1
+        ).fit(people(3000, 0), X_public=people(2000, 0.6))
+        for columns in (["age"], ["job", "kids"], ["age", "kids"]):
+            tables = [release.table(columns, level=level) for level in (0.8, 0.9, 0.94, 0.95, 0.99)]
+            for narrow, wide in itertools.pairwise(tables):
+                assert (wide["low"] <= narrow["low"] + 0.002).all()
+                assert (wide["high"] >= narrow["high"] - 0.002).all()
+
     def test_an_estimate_of_0_is_no_disagreement_with_less_than_one_person(self):
         noisy = NoisyFractions(np.array([0.02]), 1e-4, 1000.0, True)
         zero = np.zeros(1)
-        _, high = cap_by_noisy_interval(zero + 5e-4, zero + 0.01, zero, noisy, 0.05)
+        _, high = capped(zero + 5e-4, zero + 0.01, zero, noisy)
         np.testing.assert_allclose(high, 0.01)
-        _, high = cap_by_noisy_interval(zero + 2e-3, zero + 0.01, zero, noisy, 0.05)
+        _, high = capped(zero + 2e-3, zero + 0.01, zero, noisy)
         assert high > 0.035
 
 

@@ -8,12 +8,14 @@ released or public numbers. See docs/proofs/marginals.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
@@ -45,6 +47,10 @@ QUANTILE_BISECTIONS = 34
 CELL_BLOCK = 2048
 """Number of cells processed at a time, which is small enough for the components to fit into a
 cache."""
+
+DISAGREEMENT_FAILURE = 0.05
+"""Failure probability of the posterior intervals that are compared with the noisy answers. It does
+not depend on the level of the intervals, so that an interval grows with its level."""
 
 MIN_LOWER_END = 1e-8
 """Fraction below which the lower end of an interval is set to 0."""
@@ -145,8 +151,53 @@ class NormalMixture(NamedTuple):
         return (low + high) / 2
 
 
+class Disagreement(NamedTuple):
+    """Cells in which the posterior and the noisy answer disagree, so that either may be wrong.
+
+    Attributes
+    ----------
+    cells : ndarray of bool
+        Whether the estimate lies outside the posterior interval or outside the noisy bounds.
+    is_low_too_strict, is_high_too_strict : ndarray of bool
+        Whether the estimate lies outside the lower or the upper noisy bound.
+    """
+
+    cells: NDArray[np.bool_]
+    is_low_too_strict: NDArray[np.bool_]
+    is_high_too_strict: NDArray[np.bool_]
+
+
+def find_disagreement(
+    low: Floats, high: Floats, estimate: Floats, noisy: NoisyFractions
+) -> Disagreement:
+    """Find the cells in which the posterior and the noisy answer disagree.
+
+    Parameters
+    ----------
+    low, high : ndarray of shape (n,)
+        Ends of the posterior intervals with failure probability `DISAGREEMENT_FAILURE`.
+    estimate : ndarray of shape (n,)
+        Released fractions.
+    noisy : NoisyFractions
+        Noisy answers for the same cells.
+    """
+    low = np.where(low < MIN_LOWER_END, 0, low)
+    noisy_low, noisy_high = noisy.bounds(DISAGREEMENT_FAILURE * NOISE_INTERVAL_SHARE)
+    smallest, largest = np.maximum(low, noisy_low), np.minimum(high, noisy_high)
+    # an estimate of 0 is compatible with an interval that begins below one person
+    is_below = (estimate < smallest) & (smallest > 1 / noisy.persons)
+    is_measured = np.less(noisy.variance, MAX_NOISE_VARIANCE)
+    cells = is_measured & (is_below | (estimate > largest))
+    return Disagreement(cells, noisy_low > estimate, noisy_high < estimate)
+
+
 def cap_by_noisy_interval(
-    low: Floats, high: Floats, estimate: Floats, noisy: NoisyFractions, failure: float
+    low: Floats,
+    high: Floats,
+    estimate: Floats,
+    noisy: NoisyFractions,
+    failure: float,
+    disagreement: Disagreement,
 ) -> tuple[Floats, Floats]:
     """Return posterior intervals after shortening them by means of the noisy answers.
 
@@ -154,9 +205,9 @@ def cap_by_noisy_interval(
     of a normal interval around the estimate. The normal interval itself is not used, since it would
     be too short for a noisy answer that is far too low (Feldman and Cousins 1998).
 
-    If the estimate lies outside the posterior interval or outside these bounds, the posterior and
-    the noisy answer disagree, and either may be wrong. The interval then contains both the
-    posterior interval and the confidence interval from the noisy answer, and is not shortened.
+    If the posterior and the noisy answer disagree, the interval contains the confidence interval
+    from the noisy answer and the posterior interval. The latter is clipped only by bounds that
+    contain the estimate, and the length is not limited.
 
     Parameters
     ----------
@@ -168,6 +219,8 @@ def cap_by_noisy_interval(
         Noisy answers for the same cells.
     failure : float
         Failure probability of each posterior interval.
+    disagreement : Disagreement
+        The cells in which posterior and noisy answer disagree, independent of `failure`.
 
     Returns
     -------
@@ -178,23 +231,20 @@ def cap_by_noisy_interval(
     # these bounds fail much more rarely, so clipping hardly reduces coverage
     noisy_low, noisy_high = noisy.bounds(failure * NOISE_INTERVAL_SHARE)
     clipped_low, clipped_high = np.maximum(low, noisy_low), np.minimum(high, noisy_high)
-    # an estimate of 0 is compatible with an interval that begins below one person
-    is_below = (estimate < clipped_low) & (clipped_low > 1 / noisy.persons)
-    is_measured = np.less(noisy.variance, MAX_NOISE_VARIANCE)
-    disagrees = is_measured & (is_below | (estimate > clipped_high))
 
-    # union of both intervals; a bound beyond the estimate is too strict for the posterior interval
     direct_low, direct_high = noisy.bounds(failure / 2)
-    union_low = np.minimum(direct_low, np.where(noisy_low > estimate, low, clipped_low))
-    union_high = np.maximum(direct_high, np.where(noisy_high < estimate, high, clipped_high))
+    union_low = np.minimum(direct_low, np.where(disagreement.is_low_too_strict, low, clipped_low))
+    union_high = np.maximum(
+        direct_high, np.where(disagreement.is_high_too_strict, high, clipped_high)
+    )
 
     low, high = np.minimum(clipped_low, estimate), np.maximum(clipped_high, estimate)
     max_length = np.minimum(noisy.length(estimate, failure), 1)
     shrinkage = np.minimum(max_length / np.maximum(high - low, SMALLEST_POSITIVE), 1)
     low = estimate - shrinkage * (estimate - low)
     high = estimate + shrinkage * (high - estimate)
-    low = np.where(disagrees, np.minimum(union_low, estimate), low)
-    high = np.where(disagrees, np.maximum(union_high, estimate), high)
+    low = np.where(disagreement.cells, np.minimum(union_low, estimate), low)
+    high = np.where(disagreement.cells, np.maximum(union_high, estimate), high)
     return np.where(low < MIN_LOWER_END, 0, low), high
 
 
@@ -503,11 +553,18 @@ def _mixture_interval(
     noisy : NoisyFractions
         The noisy answers for these fractions.
     """
+
+    def posterior_interval(failure: float) -> tuple[Floats, Floats]:
+        """Return the ends of the smallest interval that contains those of all posteriors."""
+        ends = [_mixture_quantiles(mixture, failure, noisy.persons) for mixture in mixtures]
+        return np.min([low for low, _ in ends], axis=0), np.max([high for _, high in ends], axis=0)
+
     failure = 1 - level
-    ends = [_mixture_quantiles(mixture, failure, noisy.persons) for mixture in mixtures]
-    low = np.min([low for low, _ in ends], axis=0)
-    high = np.max([high for _, high in ends], axis=0)
-    return cap_by_noisy_interval(low, high, estimate, noisy, failure)
+    low, high = posterior_interval(failure)
+    is_compared = math.isclose(failure, DISAGREEMENT_FAILURE)
+    compared = (low, high) if is_compared else posterior_interval(DISAGREEMENT_FAILURE)
+    disagreement = find_disagreement(*compared, estimate, noisy)
+    return cap_by_noisy_interval(low, high, estimate, noisy, failure, disagreement)
 
 
 def _mixture_quantiles(
