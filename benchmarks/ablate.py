@@ -339,7 +339,9 @@ QUERY_RELEASE = (
     Tuned("marginals.scales", "NO_DEVIATIONS_PROBABILITY", "tables", {"0": 1e-12, "0.3": 0.3}),
     Tuned("marginals.scales", "TEMPERATURE", "tables", {"1/8": 0.125, "1": 1.0}),
     Tuned("marginals.scales", "PRIOR_SHARE", "tables, pure", {"0": 0.0, "1": 1.0}),
-    Tuned("marginals.intervals", "NOISE_INTERVAL_SHARE", "tables", {"1/100": 0.01, "1/2": 0.5}),
+    Tuned(
+        "marginals.noisy_fractions", "NOISE_INTERVAL_SHARE", "tables", {"1/100": 0.01, "1/2": 0.5}
+    ),
     Tuned("effective_sizes", "MIN_SIZE_PROBABILITY", "columns", {"0": 0.0, "0.2": 0.2}),
     Tuned("marginals.marginal_model", "MAX_SHIFTED_SIZE", "tables", {"0.25": 0.25, "0.7": 0.7}),
     Tuned("marginals.allocation", "N_VARIANCE_BINS", "tables", {"12": 12, "48": 48}),

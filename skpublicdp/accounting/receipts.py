@@ -80,6 +80,15 @@ PROOF_TITLES = {
 _PROOF_PAGE = re.compile(r"docs/proofs/(\w+)\.md")
 
 
+def unit_of_persons(rows_per_person: int, unit_of_rows: str) -> str:
+    """Describe the unit of privacy if all rows of each person are protected.
+
+    `unit_of_rows` is the unit without this protection.
+    """
+    parts = " (features only: labels are not protected)" if unit_of_rows == REPLACE_FEATURES else ""
+    return f"{REPLACE_PERSON}, up to {rows_per_person} private rows{parts}"
+
+
 @dataclass(frozen=True)
 class Mechanism:
     """One use of the private rows.

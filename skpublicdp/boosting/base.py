@@ -146,12 +146,14 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         # without public rows, the statistic would compare the private rows with a reference grid
         self.drift_ = fitted.drift if training.n_joint_public else None
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
-        known = "the number of private rows and the types of the columns"
+        public_facts = "the number of private rows and the types of the columns"
         if label_assumption:
-            known = f"the number of private rows, the types of the columns and {label_assumption}"
+            public_facts = (
+                f"the number of private rows, the types of the columns and {label_assumption}"
+            )
         self.privacy_ = ledger.receipt(
             assumptions=(
-                f"{known} may be known",
+                f"{public_facts} may be known",
                 *training.assumptions,
                 *(() if training.public_margins is None else training.public_margins.assumptions),
             )

@@ -445,23 +445,32 @@ def without_augmentation(rows: Floats) -> AugmentedSample:
     return AugmentedSample(rows, np.zeros(len(rows), dtype=bool))
 
 
+def _list_names(names: Sequence[str]) -> str:
+    """Return the first few names, separated by commas."""
+    return ", ".join([*names[:MAX_LISTED_COLUMNS], *["..."][: len(names) > MAX_LISTED_COLUMNS]])
+
+
 def reference_in_place_of_public(schema: Schema, bounded: Collection[int]) -> AugmentedSample:
     """Warn about missing public rows, and return a data-independent reference."""
     undeclared = [
-        column.name
+        column
         for position, column in enumerate(schema.columns)
         if not column.categorical and position not in bounded
     ]
-    if undeclared:
-        listed = ", ".join(undeclared[:MAX_LISTED_COLUMNS])
-        listed += ", ..." if len(undeclared) > MAX_LISTED_COLUMNS else ""
-        warn_no_public(
-            f"numbers in {listed} are assumed to lie near 0, and values beyond "
-            f"±{REFERENCE_BOUND:g} count as ±{REFERENCE_BOUND:g} (pass bounds to declare the range "
-            "of the numbers)"
+    numbers = [column.name for column in undeclared if not column.is_datetime]
+    dates = [column.name for column in undeclared if column.is_datetime]
+    effects = []
+    if numbers:
+        effects.append(
+            f"numbers in {_list_names(numbers)} are assumed to lie near 0, and values beyond "
+            f"±{REFERENCE_BOUND:g} count as ±{REFERENCE_BOUND:g}"
         )
+    if dates:
+        effects.append(f"all dates in {_list_names(dates)} count as the beginning of 1970")
+    if effects:
+        warn_no_public(f"{', and '.join(effects)} (pass bounds to declare their range)")
     else:
-        warn_no_public("the cells come from a data-independent reference over the given bounds")
+        warn_no_public("the cells come from the given bounds and the declared categories alone")
     return without_augmentation(reference_rows(schema, bounded))
 
 

@@ -21,6 +21,7 @@ from skpublicdp.model_selection.wrappers import (
     find_own_fit,
     fits_nothing,
     folds_may_depend_on_labels,
+    has_private_scorer,
     n_fits,
     seed_problem,
     uses_earlier_fit,
@@ -349,6 +350,9 @@ def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
         names = ", ".join(unprotected)
         problem = f"{class_name} is not private at any ε, because it contains {names}"
         yield _unprotected_issue(name, problem, "protect these estimators, or remove them")
+    if has_private_scorer(parameters) and parameters["scoring"].random_state is not None:
+        problem = f"{class_name} uses a private scorer with a seed, so the noise can be removed"
+        yield _Issue("seed", Finding(name, problem, "set random_state=None in the scorer"))
     seeds = seed_problem(wrapper) if _has_settable_seed(wrapper) else ""
     if seeds:
         repetition = ", and rows are repeated within a fit" if parameters.get("bootstrap") else ""
@@ -425,6 +429,9 @@ def _repeated_fit_issues(
         count = "several" if nested or fits == UNKNOWN_N_FITS else fits
         cost = "k·ε, where k is the number of fits" if count == "several" else f"{fits}·ε"
         problem = f"{class_name} fits {learner} {count} times to the same rows, which costs {cost}"
+        if has_private_scorer(parameters):
+            problem += ", plus the ε of every score"
+            remedy = f"fit {learner} once, or give it and the scorer the same budget"
         yield _Issue("cost", Finding(name, problem, remedy))
 
 

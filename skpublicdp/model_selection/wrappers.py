@@ -115,7 +115,7 @@ def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
     name = _scikit_learn_name(wrapper)
     if name in OWN_FITS:
         problem, remedy = OWN_FITS[name]
-        if name in SEARCHES and getattr(parameters.get("scoring"), "is_private", False):
+        if name in SEARCHES and has_private_scorer(parameters):
             return None  # its scores are private releases
         has_callable_scoring = (
             callable(parameters.get("scoring")) and name != "TunedThresholdClassifierCV"
@@ -138,6 +138,11 @@ def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:
             "set max_features to a number",
         )
     return None
+
+
+def has_private_scorer(parameters: dict[str, Any]) -> bool:
+    """Return whether every score of a meta-estimator is a private release."""
+    return getattr(parameters.get("scoring"), "is_private", False) is True
 
 
 def folds_may_depend_on_labels(wrapper: Any, parameters: dict[str, Any]) -> bool:

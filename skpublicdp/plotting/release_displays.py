@@ -23,6 +23,7 @@ from skpublicdp.plotting.display import (
     with_margin,
 )
 from skpublicdp.query_release import PAPQueryRelease
+from skpublicdp.query_release.queries.bin_edges import has_bin_per_value
 from skpublicdp.typing import Floats
 
 MAX_HIDDEN_SHARE = 0.001
@@ -353,7 +354,7 @@ class MarginalDisplay(ReleaseDisplay):
         if cuts is not None and column_schema.nullable:
             labels = [*labels, MISSING]
         queries = release._released.queries
-        has_own_bins = cuts is not None and len(cuts) == len(column_schema.values) - 1
+        has_own_bins = cuts is not None and has_bin_per_value(column_schema, cuts)
         if queries.has_tables and (has_own_bins or queries.bin_edges(position) is not None):
             labels = [*map(str, queries.cell_names(position))]  # as in the table of the column
         # empty categories for other and missing values are omitted

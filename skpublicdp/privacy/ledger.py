@@ -40,6 +40,7 @@ from skpublicdp.accounting import (
 from skpublicdp.accounting.cap import BudgetCap
 from skpublicdp.accounting.events import NO_EVENT, remaining_plans
 from skpublicdp.accounting.measurements import Measurement, noise_scale
+from skpublicdp.accounting.receipts import unit_of_persons
 from skpublicdp.accounting.rounding import written_above
 from skpublicdp.exceptions import (
     LargeDeltaWarning,
@@ -481,7 +482,7 @@ class Ledger:
         ledgers, spent = self._parallel or (self,), self._spent
         budget = self._root._budget
         if self._grouped:
-            unit = f"replace one person, up to {self.rows_per_person} private rows"
+            unit = unit_of_persons(self.rows_per_person, unit)
             assumptions += ("which rows belong to the same person is public",)
         lines = [
             displayed_line

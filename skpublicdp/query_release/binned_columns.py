@@ -11,11 +11,10 @@ from scipy.stats import norm
 
 from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
 from skpublicdp.query_release.effective_sizes import EffectiveSizePosterior, point_mass_size
-from skpublicdp.query_release.marginals.intervals import (
+from skpublicdp.query_release.marginals.intervals import NormalMixture, TablePosterior
+from skpublicdp.query_release.marginals.noisy_fractions import (
     MIN_LOWER_END,
     NoisyFractions,
-    NormalMixture,
-    TablePosterior,
     cap_by_noisy_interval,
     find_disagreement,
 )

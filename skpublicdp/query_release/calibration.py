@@ -403,11 +403,17 @@ def _read_table(
     labels = list(zip(*names, strict=True))
     # in a table with text, such as ">= 2", the names of all cells are text
     label_of_text = {tuple(map(str, label)): label for label in labels}
-    given = {}
+    title = " and ".join(schema.names[position] for position in positions)
+    given: dict[Any, Any] = {}
     for key, total in values.items():
         label = key if isinstance(key, tuple) else (key,)
-        given[label_of_text.get(tuple(map(str, label)), label)] = total
-    title = " and ".join(schema.names[position] for position in positions)
+        label = label_of_text.get(tuple(map(str, label)), label)
+        if label in given:
+            raise ValueError(
+                f"The totals of {title} contain the cell {_list_cells([label])} twice, as text and "
+                "as a number. Pass one of them."
+            )
+        given[label] = total
     unknown = [label for label in given if label not in set(labels)]
     # population totals may omit rows without a value
     missing = [

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from skpublicdp.data.schema import Column
 from skpublicdp.query_release.answers import FittedRelease, TableAnswers
 from skpublicdp.query_release.binned_columns import BinnedColumn
-from skpublicdp.query_release.marginals.intervals import NoisyFractions
+from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_frames import as_frame, group_mean_values

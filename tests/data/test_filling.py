@@ -311,7 +311,10 @@ def test_the_range_of_numbers_without_public_rows_and_bounds():
     assert "numbers in n0, n1, n2, n3, n4, ... are assumed" in said
     bounded = PAPQueryRelease(bounds=(0, 100), random_state=0)
     (said,) = warned(lambda: bounded.fit(frame[["n0"]]))
-    assert "data-independent reference over the given bounds" in said
+    assert "cells come from the given bounds and the declared categories alone" in said
+    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=100)})
+    (said,) = warned(lambda: PAPQueryRelease(random_state=0).fit(days))
+    assert "all dates in day count as the beginning of 1970 (pass bounds" in said
     alone = PAPQueryRelease(epsilon=9.0, random_state=0)
     warned(lambda: alone.fit(frame[["n0"]]))
     assert alone.quantile(0.9) <= 8

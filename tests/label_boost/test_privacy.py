@@ -456,12 +456,12 @@ def test_no_plan_has_smaller_rates_than_its_rounds(sizes, rounds, message):
 
 
 def test_rows_that_a_round_has_not_sampled_must_be_discarded():
-    """Two rounds that each sample half of what is left: the maximum over rounds is too little."""
+    """If two rounds each sampled half of the remaining rows, the maximum would be exceeded."""
     loss = Fraction(2)
     each = subsampled_epsilon(loss, Fraction(1, 2))
     both = subsampled_epsilon(loss, Fraction(3, 4))
     assert (round(each, 3), round(both, 3)) == (1.434, 1.756)  # as the page says
-    # a base learner that tells from a sample of the row's value, at odds of e² to one
+    # a base learner that applies randomised response with ε = 2 to the value of a sampled row
     shows = math.exp(2) / (1 + math.exp(2))
     attained = math.log((0.25 * (1 - shows) + 0.75 * shows) / (1 - shows))
     assert attained == pytest.approx(both)

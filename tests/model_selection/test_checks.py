@@ -254,7 +254,11 @@ def search(scoring=None, **settings):
 
 def test_a_search_with_private_scores_adds_up_if_folds_do_not_depend_on_labels():
     for cv in (KFold(3), PublicKFold(3)):
-        assert all("which costs k·ε" in text for text in said(search(cv=cv)))
+        texts = said(search(cv=cv))
+        assert len(texts) == 1
+        assert "which costs k·ε, where k is the number of fits, plus the ε of every" in texts[0]
+    seeded = make_private_scorer("accuracy", random_state=0)
+    assert any("scorer with a seed" in text for text in said(search(seeded, cv=KFold(3))))
     for cv in (None, 3, StratifiedKFold(3)):
         assert all("folds that may be stratified" in text for text in said(search(cv=cv)))
     for scoring in ("accuracy", make_scorer(accuracy_score)):

@@ -43,11 +43,16 @@ def column(values, low, high, **settings):
         (column([0, 1], -1, 1, integral=True, offset=2**60), [f"<= {2**60}", 2**60 + 1]),
         (column([0.5, 1, 2], 0.5, 2), [0.5, 1, 2]),
         (column([0.5, 1, 2], 0, 9), ["<= 0.75", 1, "> 1.5"]),
+        # a public value beyond a bound counts as the bound
+        (column([0, 1, 2, 7], 0, 3, integral=True), [0, 1, 2, 3]),
+        (column([-5, 0, 1, 2], -1, 5, integral=True), [-1, 0, 1, ">= 2"]),
+        (column([0, 1.5, 2, 7], 0, 3), [0, 1.5, 2, 3]),
     ],
 )
 def test_names_of_distinct_values(schema, expected):
     """Each whole number within the bounds is in the cell whose name contains it."""
-    cuts = (schema.values[1:] + schema.values[:-1]) / 2
+    values = np.unique(schema.values.clip(schema.low, schema.high))
+    cuts = (values[1:] + values[:-1]) / 2
     names = describe_cells(schema, cuts)
     assert names == expected
     if schema.integral:
@@ -99,6 +104,8 @@ def test_totals_with_names_of_cells():
         np.testing.assert_allclose(table["fraction"], [0.25, 0.25, 0.5], atol=1e-6)
     with pytest.raises(ValueError, match=r"cells that do not exist: 2\. .* 0, 1, '>= 2'"):
         release.calibrate({"kids": {0: 1, 1: 1, 2: 2}})
+    with pytest.raises(ValueError, match="contain the cell 0 twice, as text and as a number"):
+        release.calibrate({"kids": {0: 1, "0": 5, 1: 1, ">= 2": 2}})
 
 
 def test_names_of_edges_are_queries_too():

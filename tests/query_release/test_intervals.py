@@ -20,13 +20,13 @@ from skpublicdp.query_release import (
 from skpublicdp.query_release.cdf.release import release_cdf
 from skpublicdp.query_release.effective_sizes import effective_size_posterior, point_mass_size
 from skpublicdp.query_release.marginals.count import marginal_tables
-from skpublicdp.query_release.marginals.intervals import (
+from skpublicdp.query_release.marginals.intervals import NormalMixture
+from skpublicdp.query_release.marginals.marginal_model import MarginalModel
+from skpublicdp.query_release.marginals.noisy_fractions import (
     NoisyFractions,
-    NormalMixture,
     cap_by_noisy_interval,
     find_disagreement,
 )
-from skpublicdp.query_release.marginals.marginal_model import MarginalModel
 from skpublicdp.query_release.marginals.release import _released_tables, release_marginals
 from skpublicdp.query_release.marginals.scales import LOG_SCALE_GRID, cell_scales, table_scales
 from skpublicdp.query_release.marginals.shrinkage import CellBatch

@@ -156,6 +156,10 @@ class TestWhatComesOut:
         assert "Lemma 4.1" in mechanism.reference
         assert "the label of every row may be known, because it decides" in repr(receipt)
         assert "seeded" in repr(receipt)
+        persons = clone(FAST).set_params(max_rows_per_group=2)
+        assert persons.fit(X, Y, groups=np.arange(len(X)) // 2).privacy_.unit == (
+            "replace one person, up to 2 private rows (features only: labels are not protected)"
+        )
         masked = fitted(is_public=SHARED).privacy_
         assert masked.unit == REPLACE_ONE
         assert "which rows are private" in repr(masked)

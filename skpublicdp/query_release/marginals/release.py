@@ -28,8 +28,9 @@ from skpublicdp.query_release.marginals.count import (
     check_workload,
     marginal_tables,
 )
-from skpublicdp.query_release.marginals.intervals import NoisyFractions, TablePosterior
+from skpublicdp.query_release.marginals.intervals import TablePosterior
 from skpublicdp.query_release.marginals.marginal_model import MarginalModel
+from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.table import MarginalEstimate, TableMeasurement
 from skpublicdp.query_release.marginals.weights import (
     WEIGHT_UNITS,

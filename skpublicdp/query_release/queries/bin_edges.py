@@ -170,17 +170,18 @@ def describe_cells(column: Column, cuts: Floats | None) -> list[Any]:
     if column.categorical:
         return list(column.names)
     assert cuts is not None
-    if not len(cuts) or len(column.values) != len(cuts) + 1:
+    if not has_bin_per_value(column, cuts):
         return _describe_ranges(column, cuts)
-    names: list[Any] = column.decode(column.values).tolist()
+    values = _values_within_bounds(column)
+    names: list[Any] = column.decode(values).tolist()
     if not column.integral or column.is_datetime:
         # numbers between two public values are counted with the nearer value
-        allows_others = column.low < column.values[0] or column.high > column.values[-1]
+        allows_others = column.low < values[0] or column.high > values[-1]
         if column.is_datetime and allows_others:
-            names = [*map(column.format, column.values)]
-        if column.low < column.values[0]:
+            names = [*map(column.format, values)]
+        if column.low < values[0]:
             names[0] = f"<= {column.format(cuts[0])}"
-        if column.high > column.values[-1]:
+        if column.high > values[-1]:
             names[-1] = f"> {column.format(cuts[-1])}"
         return names
     smallest = np.concatenate([[column.low], np.floor(cuts) + 1]).tolist()
@@ -195,6 +196,17 @@ def describe_cells(column: Column, cuts: Floats | None) -> list[Any]:
         if code == len(cuts):
             names[code] = f">= {first}"
     return names
+
+
+def has_bin_per_value(column: Column, cuts: Floats) -> bool:
+    """Indicate whether each distinct public value of a numeric column has a bin of its own."""
+    return 0 < len(cuts) == len(_values_within_bounds(column)) - 1
+
+
+def _values_within_bounds(column: Column) -> Floats:
+    """Return the distinct public values, where values beyond a bound count as the bound."""
+    values: Floats = np.unique(np.clip(column.values, column.low, column.high))
+    return values
 
 
 def _describe_ranges(column: Column, cuts: Floats) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from numbers import Integral, Real
@@ -439,11 +440,8 @@ def read_cells(
             codes[is_restricted, position] = column.encode(values)
             continue
         texts = [*map(str, names[position])]
-        code_of_name = {
-            text: code
-            for code, text in enumerate(texts)
-            if texts.count(text) == 1  # rounded names of narrow bins may be equal
-        }
+        n_cells = Counter(texts)  # rounded names of narrow bins may be equal
+        code_of_name = {text: code for code, text in enumerate(texts) if n_cells[text] == 1}
         named = [code_of_name.get(value, -1) if isinstance(value, str) else -1 for value in values]
         value_codes = np.array(named, dtype=np.int64)
         is_number = value_codes < 0
