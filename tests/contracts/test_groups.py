@@ -216,7 +216,9 @@ class TestRows:
         limited.fit(X, Y, groups=GROUPS)
         alone = clone(limited).fit(X[kept], Y[kept], groups=GROUPS[kept])
         assert pickle.dumps(limited) == pickle.dumps(alone)
-        assert limited.privacy_.unit == "replace one person, up to 2 private rows"
+        unit = limited.privacy_.unit
+        assert unit.startswith("replace one person, up to 2 private rows")
+        assert ("labels are not protected" in unit) == ("PPM" in type(estimator).__name__)
         assert limited.privacy_.n_private == (kept & private).sum()
         # names are of no matter, nor is their kind
         for names in (person.map("{:05d}".format), person.astype("category"), person - 0.5):

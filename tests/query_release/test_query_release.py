@@ -450,7 +450,7 @@ class TestPMW:
 
 class TestBadInput:
     def test_no_public_rows(self):
-        with pytest.warns(NoPublicDataWarning, match="data-independent") as caught:
+        with pytest.warns(NoPublicDataWarning, match="cells come from the given bounds") as caught:
             release = fitted(X_public=None, bounds=(-4, 4))
         assert caught[0].filename == __file__
         assert abs(release.cdf(0.0) - (LINE <= 0).mean()) < 0.1
