@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions, validate_param
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
+from skpublicdp._internal.reproducible import stable_floor
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import model_to_json
 from skpublicdp.boosting.regression_target import RegressionTarget
@@ -386,7 +387,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         """
         check_is_fitted(self)
         low, high = self.outcome_bounds_
-        decimals = max(0, 3 - int(np.floor(np.log10(high - low))))
+        decimals = max(0, 3 - stable_floor(np.log10(high - low)))
         return self._explain_as_text("mean outcome", [""], decimals)
 
     def to_json(self) -> str:

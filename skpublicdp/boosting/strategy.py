@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
+from skpublicdp._internal.reproducible import with_stable_signs
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows, prior_covariances
 from skpublicdp.boosting.binner import Binner
@@ -278,7 +279,7 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
         return scale * float(np.trace(C @ posterior)), scale * slope.ravel()
 
     # start near AᵀA = K^(1/2), with a random part that breaks symmetries at which gradients vanish
-    start = (vectors * np.maximum(values, 1e-9) ** 0.25).T
+    start = (vectors * np.maximum(values, 1e-9) ** 0.25) @ vectors.T
     start = start + 0.05 * np.random.default_rng(0).normal(size=start.shape)
     options = {"maxiter": MAX_OPTIMISER_STEPS}
     result = minimize(loss, start.ravel(), jac=True, method="L-BFGS-B", options=options)
@@ -287,5 +288,5 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
     # the posterior depends only on AᵀA, so scaled eigenvectors of AᵀA form an equivalent strategy
     weights, directions = np.linalg.eigh(A.T @ A)
     is_measured = weights > 1e-3
-    reduced: Floats = (directions[:, is_measured] * np.sqrt(weights[is_measured])).T
-    return reduced
+    reduced = (directions[:, is_measured] * np.sqrt(weights[is_measured])).T
+    return with_stable_signs(reduced)

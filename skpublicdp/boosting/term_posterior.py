@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from skpublicdp._internal.reproducible import significant
 from skpublicdp.typing import Floats, Integers
 
 ROUGHNESS = 0.1
@@ -481,6 +482,7 @@ def _hull_segments(units: Integers, losses: Floats, item: int) -> list[_HullSegm
     segments, start = [], 0
     while start < len(units) - 1:
         slopes = (losses[start + 1 :] - losses[start]) / (units[start + 1 :] - units[start])
+        slopes = significant(slopes)  # columns that are alike remain in order
         steepest = int(np.argmin(slopes))
         if slopes[steepest] >= 0:  # no larger allocation reduces the loss
             break

@@ -161,13 +161,14 @@ def feature_scales(points: Floats) -> tuple[Mask, Floats]:
 
 
 def _whitening_matrix(standardised: Floats) -> Floats:
-    """Return C^(-1/2), up to a rotation, where C is the covariance matrix of standardised rows.
+    """Return C^(-1/2), where C is the covariance matrix of standardised rows.
 
     Multiplying an isotropic direction by this matrix yields a direction that is isotropic for
     whitened rows.
     """
     variances, basis = np.linalg.eigh(np.atleast_2d(np.cov(standardised, rowvar=False)))
-    return np.asarray((basis / np.sqrt(np.maximum(variances, MIN_WHITENING_VARIANCE))).T)
+    # the symmetric root does not depend on the signs of the eigenvectors
+    return np.asarray((basis / np.sqrt(np.maximum(variances, MIN_WHITENING_VARIANCE))) @ basis.T)
 
 
 def _to_row_units(directions: Floats, varies: Mask, scale: Floats) -> Floats:

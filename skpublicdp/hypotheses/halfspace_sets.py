@@ -151,6 +151,8 @@ class AffineHull:
         _, singular_values, basis = np.linalg.svd(standardised, full_matrices=needs_full_basis)
         is_positive = singular_values > RANGE_TOLERANCE * singular_values.max(initial=0)
         rank = int(is_positive.sum())
+        if rank == len(scale):
+            basis = np.eye(rank)  # coordinates then are the features, without rounding errors
         self.coordinates = standardised @ basis[:rank].T
         self.axes = np.arange(rank)
         if 0 < rank < len(scale):
@@ -204,16 +206,26 @@ class AffineHull:
         Parameters
         ----------
         subsets : ndarray of intp, shape (n_subsets, size)
-            Indices of points. Every direction is normal to a single point, and the first direction
-            is used.
+            Indices of points. If many directions are normal to a subset, the one nearest to a
+            fixed direction is used, so that the choice is not the linear algebra library's.
         """
         vertices = self.coordinates[subsets]  # (n_subsets, size, n_dimensions)
         spans = vertices[:, 1:] - vertices[:, :1]
-        if not spans.shape[1]:
-            return np.tile(np.eye(1, self.coordinates.shape[1]), (len(subsets), 1))
-        # the right singular vector of the smallest singular value is orthogonal to all spans
-        _, _, right_vectors = np.linalg.svd(spans, full_matrices=True)
-        return np.asarray(right_vectors[:, -1])
+        n_dimensions = spans.shape[2]
+        if not n_dimensions:
+            return np.zeros((len(subsets), 0))
+        random_direction = np.random.default_rng(0).normal(size=self._basis.shape[1])
+        fixed_direction = self._basis @ random_direction  # in coordinates of the hull
+        # the right singular vectors of singular values 0 are orthogonal to all spans
+        _, singular_values, right_vectors = np.linalg.svd(spans, full_matrices=True)
+        is_positive = singular_values > RANGE_TOLERANCE * singular_values.max(initial=0)
+        n_normal = n_dimensions - is_positive.sum(axis=1)  # (n_subsets,)
+        normals = np.array(right_vectors[:, -1])
+        for i in np.flatnonzero(n_normal > 1):
+            null_space = right_vectors[i, n_dimensions - n_normal[i] :]
+            nearest = (null_space @ fixed_direction) @ null_space
+            normals[i] = nearest / np.linalg.norm(nearest)
+        return normals
 
     def _hyperplanes_through(self, normals: Floats, subsets: Codes) -> _SupportedHyperplanes:
         """Return hyperplanes with given normals, each through a given subset of the points.

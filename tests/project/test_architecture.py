@@ -42,6 +42,7 @@ ALLOWED_IMPORTS = {
     "_internal.html_repr": {"_internal.html"},
     "_internal.redaction": {"_internal.threads"},
     "_internal.threads": set(),
+    "_internal.reproducible": set(),
     "data": {"data", "exceptions", "_internal.redaction"},
     "base_learner": {"accounting", "data", "exceptions", "privacy.ledger", "privacy.seeds"},
     "sanitizers": {
@@ -101,7 +102,7 @@ ALLOWED_IMPORTS = {
 SPLIT_PACKAGES = {"_internal", "privacy", "rules"}
 """Packages whose modules are components: budgets import no ledger, and rules no other rule."""
 
-EVERYWHERE = {"typing"}  # every component may import it
+EVERYWHERE = {"typing", "_internal.reproducible"}  # every component may import it
 DEFERRED_IMPORTS = {
     "audit": {"plotting"},
     "privacy.budget": {"plotting"},

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp._internal.reproducible import significant
 from skpublicdp.accounting import Noise, Sensitivity, noise_scale
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.cdf.grid import (
@@ -71,7 +72,7 @@ class IntervalMasses:
         """Return new intervals, in which the masked intervals are replaced by their parts."""
         others = self.select(~mask)
         ends = np.concatenate([others.ends, parts.ends])
-        order = np.argsort(ends)
+        order = np.argsort(ends, kind="stable")
         starts = np.concatenate([others.starts, parts.starts])[order]
         masses = np.concatenate([others.masses, parts.masses])[order]
         return IntervalMasses(starts, ends[order], masses)
@@ -209,7 +210,7 @@ def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
 
     If floats cannot represent the multiples exactly, the spacing is not decimal.
     """
-    exponent = np.floor(np.log10(ends - starts) - np.log10(3)).astype(int)
+    exponent = np.floor(significant(np.log10(ends - starts) - np.log10(3))).astype(int)
     clipped_exponent = np.clip(exponent, -MAX_DECIMAL_POWER, MAX_DECIMAL_POWER)
     max_abs = np.maximum(np.abs(starts), np.abs(ends))
     is_decimal = np.abs(exponent) <= MAX_DECIMAL_POWER

@@ -7,6 +7,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
+from skpublicdp._internal.reproducible import stable_floor
 from skpublicdp.typing import Floats, Integers
 
 MIN_PADDING = 2.0**-40
@@ -344,7 +345,7 @@ def _log_spaced_tails(
     The pieces of each tail have equal masses, and their widths double with increasing distance from
     the range.
     """
-    n_doublings = np.ceil(np.log2(max(high - low, padding) / padding))
+    n_doublings = -stable_floor(-np.log2(max(high - low, padding) / padding))
     distances = padding * 2.0 ** np.arange(n_doublings + 1)
     below = np.unique(np.maximum(padded_range[0] - distances, low))
     above = np.unique(np.minimum(padded_range[1] + distances, high))

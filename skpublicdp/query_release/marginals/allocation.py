@@ -105,7 +105,7 @@ def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]
     for i, table in enumerate(tables):
         variance, precision = table.prior_variance().ravel(), table.precisions.ravel()
         n_bins = min(N_VARIANCE_BINS, len(variance))
-        for cells in np.array_split(np.argsort(variance), n_bins):
+        for cells in np.array_split(np.argsort(variance, kind="stable"), n_bins):
             variances.append(variance[cells].mean())
             precisions.append(precision[cells].mean())
             weights.append(float(len(cells) * n_uses[table.columns]))

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp._internal.reproducible import stable_floor
 from skpublicdp.accounting import Gaussian, Noise, Sensitivity, noise_scale
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.marginals.allocation import allocate_budget
@@ -47,7 +48,11 @@ MIN_FIRST_ROUND_SHARE = Fraction(1, 4)
 the public rows. Chosen in benchmarks/ablate.py."""
 
 SHARE_DENOMINATOR = 1 << 30
-"""Common denominator of the shares of the second round."""
+"""Largest denominator of the share of the first round."""
+
+ALLOCATION_UNITS = 1 << 24
+"""Denominator of the tables' shares in the second round. Shares are the result of an iteration in
+floats, and have many more exact digits than these."""
 
 TABLE_SENSITIVITY = Sensitivity(2, 2)
 """Sensitivity of a table: a replaced row changes two cells by one each."""
@@ -459,7 +464,7 @@ def _plan_second_round(
 ) -> dict[Attributes, Fraction]:
     """Return each table's share of the remaining budget, computed by `allocate_budget`.
 
-    Shares are rounded down to multiples of 2^-30. A share is 0 if the required noise would exceed
+    Shares are rounded down to multiples of 2^-24. A share is 0 if the required noise would exceed
     the range of the sampler. The parameters are those of `_plan_first_round`, but the model must be
     fitted.
     """
@@ -469,7 +474,7 @@ def _plan_second_round(
     shares = {}
     allocation = allocate_budget(model, precision, noise.variance_power)
     for columns, table_share in zip(model.tables, allocation, strict=True):
-        share = Fraction(int(table_share * SHARE_DENOMINATOR), SHARE_DENOMINATOR)
+        share = Fraction(stable_floor(table_share * ALLOCATION_UNITS), ALLOCATION_UNITS)
         is_usable = share > 0 and noise_is_representable(noise.scaled(share), sensitivity)
         shares[columns] = share if is_usable else Fraction(0)
     return shares

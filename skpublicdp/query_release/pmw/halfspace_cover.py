@@ -180,6 +180,7 @@ def _planes_through(homogeneous: Floats) -> Floats:
     # the orientation of a plane is arbitrary, so the first point off the plane is made positive
     first_off_plane = (sides != 0).argmax(axis=1)
     orientation = sides[np.arange(len(sides)), first_off_plane]
+    planes = planes * orientation[:, None]
     _, first_index = np.unique(sides * orientation[:, None], axis=0, return_index=True)
     distinct: Floats = planes[np.sort(first_index)]
     return distinct

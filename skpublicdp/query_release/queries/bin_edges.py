@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp._internal.reproducible import stable_floor
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.typing import Floats
@@ -155,7 +156,7 @@ def _round(number: float, precision: int) -> float:
         return number
     digits = precision
     if whole == 0:
-        digits = precision - 1 - int(np.floor(np.log10(abs(fraction))))
+        digits = precision - 1 - stable_floor(np.log10(abs(fraction)))
     return float(np.round(number, digits))
 
 
