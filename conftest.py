@@ -18,14 +18,15 @@ threadpool_limits(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-OF_PYTEST = "PYTEST_CURRENT_TEST"
-"""The variable of the environment that pytest changes while a test runs."""
+KEPT = ("PYTEST_", "PYSPARK_", "SPARK_")
+"""Beginnings of variables that pytest changes while a test runs, and that sessions of Spark set, of
+which all tests of a process share one."""
 
 
 def _restore_environment(before):
-    """Change the environment back, but not the variable of pytest itself."""
+    """Change the environment back, but for the variables of pytest and Spark."""
     for name in os.environ.keys() | before.keys():
-        if name == OF_PYTEST or os.environ.get(name) == before.get(name):
+        if name.startswith(KEPT) or os.environ.get(name) == before.get(name):
             continue
         if name in before:
             os.environ[name] = before[name]
