@@ -8,22 +8,46 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # without compiled files each worker of pytest rewrites the assertions of all tests at each run
 unexport PYTHONDONTWRITEBYTECODE
+# workers share the processors, and on small data several threads of one wait for each other
+test test-kernel test-random test-slow test-oldest test-engines golden pages wheel: export OMP_NUM_THREADS := 1
+test test-kernel test-random test-slow test-oldest test-engines golden pages wheel: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-slow test-oldest test-engines lint types docs docs-test wheel bench bench-scale bench-spark head-to-head ablate audit mutants witnesses clean
+.PHONY: demo test test-kernel test-random golden pages test-slow test-oldest test-engines lint types docs docs-test wheel bench bench-scale bench-spark head-to-head ablate audit mutants witnesses clean
 
 $(VENV)/.ready: pyproject.toml
+	@echo "Making the environment $(VENV) ..."
 	$(PYTHON) -m venv $(VENV)
+	@echo "Installing the package and its development tools into $(VENV), which takes a minute or two ..."
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	touch $@
 
 demo: $(VENV)/.ready  ## the main job on real data: table, rule, receipt and picture
 	cd examples && ../$(BIN)/python quickstart.py
 
-test: lint types $(VENV)/.ready  ## lint, types and the whole test suite
-	$(BIN)/python -m pytest -n auto --dist worksteal --durations=40
+PYTEST_ALL := $(BIN)/python -m pytest -n auto --dist worksteal
+
+test: lint types $(VENV)/.ready  ## lint, types, tests, and the examples of docstrings and of the first two pages
+	$(PYTEST_ALL) --durations=40
+
+# KERNEL: the processor that OpenBLAS computes for, since others add up in another order
+KERNEL := Haswell
+NUMERICAL := accounting boosting guarantees hypotheses label_boost mechanisms metrics query_release rules sanitizers test_golden.py
+
+test-kernel: $(VENV)/.ready  ## what computes, with the kernels of another processor
+	OPENBLAS_CORETYPE=$(KERNEL) $(PYTEST_ALL) $(addprefix tests/,$(NUMERICAL))
+
+# SEED: of the order, which pytest prints at its start
+test-random: $(VENV)/.ready  ## the tests in another order
+	$(PYTEST_ALL) -p randomly $(if $(SEED),--randomly-seed=$(SEED))
+
+golden: $(VENV)/.ready  ## figures that hold on one kind of processor
+	$(PYTEST_ALL) -m golden tests
+
+pages: $(VENV)/.ready  ## the examples of all pages of the documentation
+	$(PYTEST_ALL) --durations=10 docs
 
 test-slow: $(VENV)/.ready  ## minutes of evidence: accuracy on real data
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m 'slow and not golden'
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .
@@ -43,7 +67,7 @@ $(OLDEST)/.ready: pyproject.toml
 	touch $@
 
 test-oldest: $(OLDEST)/.ready  ## the estimator checks and the library's tests on them
-	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal --durations=40 -m 'not slow and not once' tests skpublicdp
+	$(OLDEST)/bin/python -m pytest -n auto --dist worksteal --durations=40 -m 'not slow and not golden and not once' tests skpublicdp
 
 # engines whose packages are not in [dev]: ibis 12 reads no DuckDB 2, and sqlglot 28 writes SQL that SQLite refuses;
 # Spark needs Java, which is Debian's unless there is one

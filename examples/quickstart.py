@@ -75,6 +75,7 @@ def compare(answers, votes, seeds, epsilons):
     scores = np.empty((seeds, len(epsilons)))
     regression, majority = np.empty(seeds), np.empty(seeds)
     for seed in range(seeds):
+        print(f"Fitting {len(epsilons)} private trees, seed {seed + 1} of {seeds} ...", flush=True)
         X, X_public, X_test, y, y_test = split(answers, votes, seed)
         for column, epsilon in enumerate(epsilons):
             # a seed makes the table reproducible; leave it out for a rule that you publish
@@ -126,9 +127,10 @@ def draw_picture(epsilons, scores, regression, majority, out):
 
 def main(seeds=5, epsilons=EPSILONS, out=PICTURE):
     """Print the comparison and one learned rule with its receipt, and save the figure."""
+    print("Reading the survey ...", flush=True)
     answers, votes = load_survey()
     scores, regression, majority = compare(answers, votes, seeds, epsilons)
-    print(f"Test accuracy, mean of {seeds} seeds")
+    print(f"\nTest accuracy, mean of {seeds} seeds")
     for epsilon, column in zip(epsilons, scores.T, strict=True):
         name = f"private tree, ε = {epsilon:g}"
         print(f"  {name:32}  {column.mean():.3f} ± {column.std():.3f}")
@@ -138,6 +140,7 @@ def main(seeds=5, epsilons=EPSILONS, out=PICTURE):
     # these scores evaluate the method; on real data, publishing them would also cost privacy
 
     # the published rule has no seed: its randomness comes from the operating system
+    print("\nFitting the tree to be published ...", flush=True)
     X, X_public, X_test, y, y_test = split(answers, votes, seed=0)
     clf = SemiPrivateClassifier(epsilon=0.1).fit(X, y, X_public=X_public)
     print(f"\nThe rule, right for {clf.score(X_test, y_test):.1%} of the test rows")
