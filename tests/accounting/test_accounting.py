@@ -21,15 +21,13 @@ from skpublicdp.accounting import (
     Pure,
     exact_fraction,
     rho_price,
-    zcdp,
     zcdp_epsilon,
     zcdp_rho,
 )
 from skpublicdp.guarantees import Certificate, excess_error
-from skpublicdp.mechanisms.exponential import draw, probabilities
-from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.mechanisms.randomness import SeededBits
 from tests.helpers import best_delta, readings, two_down, two_up
+from tests.internals.accounting import zcdp
+from tests.internals.mechanisms import Leaf, SeededBits, draw, probabilities
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.accounting import amplification
-from skpublicdp.accounting.amplification import (
-    base_delta,
-    base_epsilon,
-    subsample_size,
-    subsampled_epsilon,
-)
+from skpublicdp.accounting import base_delta, base_epsilon, subsample_size, subsampled_epsilon
 from skpublicdp.guarantees import n_subsampling
 from tests.helpers import readings, two_down, two_up
+from tests.internals.accounting import amplification
 
 ROLES = ["random", "paper"]
 MARGIN = 1 + decimal.Decimal(10) ** -25

@@ -27,7 +27,7 @@ from skpublicdp.accounting import (
     rho_price,
     subsampled_epsilon,
 )
-from skpublicdp.accounting.events import (
+from tests.internals.accounting import (
     DRAW_MU_SQUARED_RATE,
     NO_EVENT,
     from_text,

@@ -12,14 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from skpublicdp.accounting import (
-    gaussian_delta,
-    gaussian_epsilon,
-    gaussian_mu_squared,
-    gdp,
-    zcdp_rho,
-)
+from skpublicdp.accounting import gaussian_delta, gaussian_epsilon, gaussian_mu_squared, zcdp_rho
 from tests.helpers import best_delta, readings, two_down, two_up
+from tests.internals.accounting import gdp
 
 pytestmark = pytest.mark.once
 

@@ -23,13 +23,11 @@ from skpublicdp.accounting import (
     gaussian_delta,
     largest_scale,
     plan_delta,
-    plans,
     rho_price,
 )
-from skpublicdp.accounting.hockey_stick import CurveGrid, _gaussian_delta
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.mechanisms.families import Choice, Leaf, Product
 from tests.helpers import best_delta
+from tests.internals.accounting import CurveGrid, _gaussian_delta, plans
+from tests.internals.mechanisms import Choice, Leaf, Product, probabilities
 
 TENTH = Fraction(1, 10)
 

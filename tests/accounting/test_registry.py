@@ -16,7 +16,7 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.accounting import Gaussian, Mechanism, PrivacyReceipt, Pure
-from skpublicdp.accounting.registry import PRODUCT_TYPES, TO_WRITE
+from tests.internals.accounting import PRODUCT_TYPES, TO_WRITE
 
 pytestmark = pytest.mark.once
 

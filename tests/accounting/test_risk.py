@@ -22,9 +22,8 @@ from skpublicdp.accounting import (
     gaussian_mu_squared,
     risk_from_epsilon,
 )
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.mechanisms.families import Leaf
 from tests.helpers import two_down, two_up
+from tests.internals.mechanisms import Leaf, probabilities
 
 pytestmark = pytest.mark.once
 

@@ -26,7 +26,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skpublicdp import PPMHalfspaceClassifier, PrivacyBudget, SemiPrivateClassifier
+from skpublicdp import (
+    GenericLearnerClassifier,
+    PPMHalfspaceClassifier,
+    PrivacyBudget,
+    SemiPrivateClassifier,
+)
 from skpublicdp.accounting import (
     REPLACE_ONE,
     Approximate,
@@ -40,9 +45,9 @@ from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.exceptions import PrivacyBudgetError, SlicedPublicDataWarning
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.label_boost import LabelBoostClassifier
-from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from tests import ROOT
+from tests.internals.active import subsampling_plan
+from tests.internals.privacy import Ledger, ticket
 from tests.kit import EnumeratedRun, enumerate_runs
 
 PROOF = ROOT / "docs" / "proofs" / "subsampling.md"
@@ -384,10 +389,11 @@ class TestPrivacy:
     @pytest.mark.parametrize("mutant", [Fraction(2, 3), Fraction(9, 10)])
     def test_the_ledger_refuses_what_a_wrong_rate_allows(self, monkeypatch, mutant):
         monkeypatch.setattr(
-            "skpublicdp.active.subsampling_plan.base_epsilon",
+            subsampling_plan,
+            "base_epsilon",
             lambda epsilon, rate, roles: base_epsilon(epsilon, rate * mutant, roles=roles),
         )
-        monkeypatch.setattr("skpublicdp.active.subsampling_plan.basic_price", lambda event: (0, 0))
+        monkeypatch.setattr(subsampling_plan, "basic_price", lambda event: (0, 0))
         with pytest.raises(PrivacyBudgetError, match="A plan must not cost more"):
             learner_of(3, 1, "random", epsilon=0.5).fit(*pool_of(6))
 
@@ -815,7 +821,7 @@ class TestOneFit:
     def test_nor_to_another_process(self, monkeypatch):
         learner, y = queried()
         with monkeypatch.context() as patch:  # as after a fork
-            patch.setattr("skpublicdp.privacy.ticket.os.getpid", lambda: -1)
+            patch.setattr(ticket.os, "getpid", lambda: -1)
             with pytest.raises(PrivacyBudgetError, match=USED):
                 learner.fit(X_FEW, y)
         assert learner.fit(X_FEW, y).privacy_.epsilon == 1.0

@@ -12,16 +12,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from skpublicdp import PAPQueryRelease, SemiPrivateClassifier
-from skpublicdp.audit import (
-    TracingAttack,
-    epsilon_bounds,
-    reduce_public_data,
-    tracing,
-    tracing_attack,
-)
+from skpublicdp.audit import TracingAttack, reduce_public_data, tracing_attack
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.query_release import MarginalQueries, StumpQueries
 from tests.helpers import FALSE_ALARM, allowed_failures
+from tests.internals.audit import epsilon_bounds, tracing
 
 
 def people(rng, n, shares):

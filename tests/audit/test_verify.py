@@ -24,28 +24,29 @@ from skpublicdp.accounting import (
     Steps,
     plan_delta,
 )
-from skpublicdp.audit import audit_privacy, verify_privacy
-from skpublicdp.audit.data_sets import Domain
-from skpublicdp.audit.observe import canonical_form, describe_difference, first_difference
-from skpublicdp.audit.privacy_loss import PrivacyLosses, gaussian_delta
-from skpublicdp.audit.sensitivity import (
-    IncomparableError,
-    error_range,
-    log_partition_function,
-    member_errors,
-)
-from skpublicdp.audit.verification import Verification
+from skpublicdp.audit import Verification, audit_privacy, verify_privacy
 from skpublicdp.hypotheses import Thresholds
-from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
-from skpublicdp.mechanisms.randomness import random_bits
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.privacy.ledger import Ledger, public_computation
 from tests import ROOT
 from tests.audit import __main__ as command
 from tests.audit import checks
 from tests.audit.catalogue import catalogue
 from tests.audit.checks import run_check, table
 from tests.helpers import two_up
+from tests.internals.audit import (
+    Domain,
+    IncomparableError,
+    PrivacyLosses,
+    canonical_form,
+    describe_difference,
+    error_range,
+    first_difference,
+    gaussian_delta,
+    log_partition_function,
+    member_errors,
+)
+from tests.internals.mechanisms import Choice, Lazy, Leaf, OneOf, Product, random_bits
+from tests.internals.privacy import Ledger, public_computation
 
 PAGE = ROOT / "docs" / "user_guide" / "why_believe_it.md"
 BITS = [[0.0], [1.0]]

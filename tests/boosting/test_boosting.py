@@ -16,7 +16,6 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp import PrivacyBudget, SemiPrivateBoostingClassifier
 from skpublicdp.accounting import gaussian_epsilon, gaussian_mu_squared
-from skpublicdp.boosting.budget_split import MIN_ROWS_PER_LABEL_NOISE
 from skpublicdp.exceptions import (
     DriftWarning,
     NoPublicDataWarning,
@@ -24,6 +23,7 @@ from skpublicdp.exceptions import (
     SlicedPublicDataWarning,
     UnknownCategoriesWarning,
 )
+from tests.internals.boosting import MIN_ROWS_PER_LABEL_NOISE
 
 no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 alike = pytest.mark.filterwarnings(

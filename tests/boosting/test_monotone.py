@@ -15,19 +15,19 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
 )
-from skpublicdp.boosting.bin_splits import BinSplits, apply_tree
-from skpublicdp.boosting.model import AdditiveModel
-from skpublicdp.boosting.monotone import (
+from skpublicdp.hypotheses import PublicSample
+from tests.boosting.test_privacy import grid
+from tests.internals.boosting import (
+    AdditiveModel,
+    BinSplits,
+    apply_tree,
     isotonic_projection,
     monotone_leaf_projection,
     project_monotone,
     validate_monotonic_cst,
 )
-from skpublicdp.data.schema import build_schema
-from skpublicdp.data.tables import Table
-from skpublicdp.hypotheses import PublicSample
-from skpublicdp.hypotheses.trees import DecisionTree
-from tests.boosting.test_privacy import grid
+from tests.internals.data import Table, build_schema
+from tests.internals.hypotheses import DecisionTree
 
 SIZES = [5, 4, 3]  # of three columns of numbers; the last cell of each is for missing values
 CELLS = np.array(list(itertools.product(*map(range, SIZES)))).T

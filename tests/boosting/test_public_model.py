@@ -21,15 +21,21 @@ from skpublicdp import (
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
 )
-from skpublicdp.boosting import default_public_model, public_margins, stacking
-from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
-from skpublicdp.boosting.model import MAX_GRADIENT
-from skpublicdp.boosting.private_trees import _plan_equal_draws
-from skpublicdp.boosting.public_labels import PublicLabels
-from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data import open_rows
 from skpublicdp.hypotheses import Corrections, Stumps
-from skpublicdp.privacy.ledger import Ledger
+from tests.internals.boosting import (
+    LOGISTIC,
+    MAX_GRADIENT,
+    SQUARED,
+    MultinomialLoss,
+    PublicLabels,
+    _plan_equal_draws,
+    default_public_model,
+    public_margins,
+    read_training_data,
+    stacking,
+)
+from tests.internals.privacy import Ledger
 
 N_PUBLIC = 300
 

@@ -17,16 +17,18 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp import PrivacyBudget, SemiPrivateBoostingRegressor
 from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.boosting.loss import SQUARED
-from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, TARGET_LEVELS
-from skpublicdp.boosting.outcome_range import OutcomeRange
-from skpublicdp.boosting.residual_histogram import (
+from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError, UnknownCategoriesWarning
+from skpublicdp.plotting import ShapeDisplay
+from tests.internals.boosting import (
+    MARGIN_UNIT,
+    MAX_GRADIENT,
     RESIDUAL_EDGES,
+    SQUARED,
+    TARGET_LEVELS,
+    OutcomeRange,
     residual_fractions,
     residual_quantiles,
 )
-from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError, UnknownCategoriesWarning
-from skpublicdp.plotting import ShapeDisplay
 from tests.kit import Recorder
 
 matplotlib.use("Agg")

@@ -21,10 +21,10 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.data.labelled_inputs import read_partially_labelled
 from skpublicdp.hypotheses import Stumps
-from skpublicdp.sanitizers import QuantileSanitizer, quantile_sanitizer
-from skpublicdp.sanitizers.quantiles import CandidateGrid
+from skpublicdp.sanitizers import QuantileSanitizer
+from tests.internals.data import read_partially_labelled
+from tests.internals.sanitizers import CandidateGrid, quantile_sanitizer
 from tests.kit import EnumeratedRun, Recorder, enumerate_runs, index_by_release, worst_ratio
 
 few_rows = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")

@@ -20,12 +20,11 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
-from skpublicdp._internal.redaction import call_or_raise
-from skpublicdp.data.schema import build_schema
-from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
 from skpublicdp.sanitizers import QuantileSanitizer
+from tests.internals.data import Table, build_schema
+from tests.internals.shared import call_or_raise
 from tests.kit import Recorder
 
 SIGNALLING = np.array([0x7FF0000000000001], dtype=np.uint64).view(np.float64)

@@ -18,7 +18,6 @@ from skpublicdp import (
     SubsamplingActiveLearner,
 )
 from skpublicdp.data import describe_columns
-from skpublicdp.data.binning import column_medians, cut_points, midpoint
 from skpublicdp.hypotheses import (
     HalfspaceIntersections,
     Halfspaces,
@@ -28,8 +27,6 @@ from skpublicdp.hypotheses import (
     Stumps,
     Union,
 )
-from skpublicdp.hypotheses.base import check_public_values
-from skpublicdp.hypotheses.magnitudes import MAX_MAGNITUDE, MIN_RANGE
 from skpublicdp.metrics import private_scores
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.query_release import (
@@ -40,6 +37,8 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
+from tests.internals.data import column_medians, cut_points, midpoint
+from tests.internals.hypotheses import MAX_MAGNITUDE, MIN_RANGE, check_public_values
 
 N, M = 200, 60
 LARGEST = np.finfo(float).max

@@ -37,9 +37,9 @@ from skpublicdp.guarantees import (
     sampling_error,
     vc_dimension,
 )
-from skpublicdp.guarantees.growth import log_growth, population_share_bound
-from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import FALSE_ALARM
+from tests.internals.guarantees import log_growth, population_share_bound
+from tests.internals.privacy import Ledger
 
 pytestmark = pytest.mark.once
 

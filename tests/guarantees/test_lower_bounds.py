@@ -14,7 +14,6 @@ from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
 from skpublicdp.guarantees import (
-    lower_bounds,
     n_active_lower,
     n_labelled_lower,
     n_public,
@@ -23,6 +22,7 @@ from skpublicdp.guarantees import (
 )
 from skpublicdp.query_release import label_parts, learner_from_label_parts
 from tests.helpers import allowed_failures
+from tests.internals.guarantees import lower_bounds
 
 pytestmark = pytest.mark.once
 

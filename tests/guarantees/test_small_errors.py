@@ -18,12 +18,11 @@ from skpublicdp.guarantees import (
     n_private,
     n_public,
 )
-from skpublicdp.guarantees.population import _small_error_excess, _tilted_error
 from skpublicdp.hypotheses import FiniteClass, Intervals, Thresholds
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.exponential import draw
-from skpublicdp.mechanisms.randomness import SeededBits
 from tests.helpers import allowed_failures, public_sample
+from tests.internals.guarantees import _small_error_excess, _tilted_error
+from tests.internals.hypotheses import tabulate
+from tests.internals.mechanisms import SeededBits, draw
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:Only .* public row")]
 

@@ -13,13 +13,7 @@ from scipy.optimize import linprog
 
 from skpublicdp import SemiPrivateClassifier
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.hypotheses import DecisionTrees, PublicSample, Stumps, Union
-from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, tabulate
-from skpublicdp.hypotheses.directions import MAX_SPARSE_FEATURES, directions_around, draw_directions
-from skpublicdp.hypotheses.halfspaces import Halfspaces
-from skpublicdp.hypotheses.pivots import RotatingHyperplanes
-from skpublicdp.hypotheses.sweeps import ParallelHyperplanes
-from skpublicdp.hypotheses.trees import DecisionTree
+from skpublicdp.hypotheses import DecisionTrees, Halfspaces, PublicSample, Stumps, Union
 from tests.helpers import (
     all_data_sets,
     as_arrays,
@@ -27,6 +21,16 @@ from tests.helpers import (
     neighbours_of,
     outcome_probabilities,
     public_sample,
+)
+from tests.internals.hypotheses import (
+    MAX_SPARSE_FEATURES,
+    TABULATION_CHUNK_ROWS,
+    DecisionTree,
+    ParallelHyperplanes,
+    RotatingHyperplanes,
+    directions_around,
+    draw_directions,
+    tabulate,
 )
 from tests.kit import Recorder
 

@@ -13,11 +13,13 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from skpublicdp import SemiPrivateClassifier
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function, vc_dimension
 from skpublicdp.hypotheses import (
     Conjunctions,
     Corrections,
+    Cover,
     DecisionTrees,
     FiniteClass,
     HalfspaceIntersections,
@@ -32,10 +34,6 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, Cover, tabulate
-from skpublicdp.hypotheses.splits import Splits, public_splits, quantile_thresholds
-from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from tests.helpers import (
     all_data_sets,
     as_arrays,
@@ -44,6 +42,14 @@ from tests.helpers import (
     outcome_probabilities,
     public_sample,
 )
+from tests.internals.hypotheses import (
+    TABULATION_CHUNK_ROWS,
+    Splits,
+    public_splits,
+    quantile_thresholds,
+    tabulate,
+)
+from tests.internals.mechanisms import Leaf
 
 
 class Sphere(Hypothesis):

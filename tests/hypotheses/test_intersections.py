@@ -12,17 +12,19 @@ from scipy.optimize import linprog
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces, Union
-from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, tabulate
-from skpublicdp.hypotheses.contingency import contingency_table
-from skpublicdp.hypotheses.halfspace_sets import (
+from tests.helpers import public_sample
+from tests.internals.hypotheses import (
     PERTURBATIONS,
+    TABULATION_CHUNK_ROWS,
     AffineHull,
     HalfspaceSet,
     all_supported_halfspaces,
+    contingency_table,
     halfspaces_near,
+    max_pool_size,
+    tabulate,
+    unrank,
 )
-from skpublicdp.hypotheses.intersections import max_pool_size, unrank
-from tests.helpers import public_sample
 
 LINE = np.arange(4)[:, None]
 SHAPES = {

@@ -19,15 +19,18 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
-from skpublicdp.data.labelled_inputs import LabelledRows
 from skpublicdp.guarantees import BaseAccuracy, excess_error, growth_function, n_label_boost
-from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
 from skpublicdp.hypotheses import FiniteClass, Rectangles, Stumps, Thresholds
-from skpublicdp.label_boost.guarantee import label_boost_guarantee
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
-from skpublicdp.label_boost.procedure import rows_for_base_learner
-from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import allowed_failures
+from tests.internals.data import LabelledRows
+from tests.internals.guarantees import LabellerDraw, labeller_error, relative_deviation_bound
+from tests.internals.label_boost import (
+    LabelBoostPlan,
+    RelabellingRound,
+    label_boost_guarantee,
+    rows_for_base_learner,
+)
+from tests.internals.privacy import Ledger
 from tests.label_boost.test_guarantees import (
     MODELS,
     Above,

@@ -28,8 +28,6 @@ from skpublicdp.guarantees import (
     n_label_boost,
     n_uniform,
 )
-from skpublicdp.guarantees.growth import smallest_integer
-from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
 from skpublicdp.hypotheses import (
     DecisionTrees,
     FiniteClass,
@@ -39,12 +37,24 @@ from skpublicdp.hypotheses import (
     Stumps,
     Thresholds,
 )
-from skpublicdp.hypotheses.boxes import n_boxes
-from skpublicdp.label_boost.guarantee import RESAMPLED_ROWS, _is_subclass, label_boost_guarantee
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
-from skpublicdp.label_boost.relabelling import log_n_labelings, relabel
-from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import allowed_failures
+from tests.internals.guarantees import (
+    LabellerDraw,
+    labeller_error,
+    relative_deviation_bound,
+    smallest_integer,
+)
+from tests.internals.hypotheses import n_boxes
+from tests.internals.label_boost import (
+    RESAMPLED_ROWS,
+    LabelBoostPlan,
+    RelabellingRound,
+    _is_subclass,
+    label_boost_guarantee,
+    log_n_labelings,
+    relabel,
+)
+from tests.internals.privacy import Ledger
 from tests.label_boost.test_label_boost import Constant, Recorder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")

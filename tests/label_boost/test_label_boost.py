@@ -26,7 +26,6 @@ from skpublicdp import (
     SubsamplingActiveLearner,
 )
 from skpublicdp.accounting import Approximate, Pure
-from skpublicdp.base_learner import check_base, fit_base
 from skpublicdp.exceptions import (
     CoverSizeError,
     NoPublicDataWarning,
@@ -34,7 +33,6 @@ from skpublicdp.exceptions import (
     SlicedPublicDataWarning,
 )
 from skpublicdp.guarantees import SampleSize, n_label_boost
-from skpublicdp.guarantees.label_boost import n_labelled_paper
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
@@ -46,15 +44,22 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.label_boost import LabelBoostClassifier, plan_search
-from skpublicdp.label_boost.plan_search import paper_plan, tight_plan
-from skpublicdp.label_boost.privacy_plan import rounds_epsilon
-from skpublicdp.label_boost.procedure import record_stages
-from skpublicdp.label_boost.relabelling import all_labelings, log_n_labelings, max_relabelled_rows
-from skpublicdp.mechanisms.randomness import SeededBits
-from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
-from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.label_boost import LabelBoostClassifier
 from tests.helpers import assert_fits
+from tests.internals.base_learner import check_base, fit_base
+from tests.internals.guarantees import n_labelled_paper
+from tests.internals.label_boost import (
+    all_labelings,
+    log_n_labelings,
+    max_relabelled_rows,
+    paper_plan,
+    plan_search,
+    record_stages,
+    rounds_epsilon,
+    tight_plan,
+)
+from tests.internals.mechanisms import SeededBits, random_indices, random_order, random_subset
+from tests.internals.privacy import Ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 

@@ -8,18 +8,17 @@ import pytest
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import Halfspaces, Intervals, PublicSample, Rectangles, Stumps
-from skpublicdp.label_boost.labelings import GridLabelings
-from skpublicdp.label_boost.labelings_2d import HalfplaneLabelings
-from skpublicdp.label_boost.relabelling import (
+from tests.internals.label_boost import (
+    GridLabelings,
+    HalfplaneLabelings,
     all_labelings,
     check_n_relabelled,
     check_relabelling,
     log_n_labelings,
     max_relabelled_rows,
 )
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.query_release.pmw.halfspace_cover import HalfspaceDichotomies
+from tests.internals.mechanisms import Leaf, probabilities
+from tests.internals.query_release import HalfspaceDichotomies
 
 CLASSES = np.arange(2)
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from skpublicdp.mechanisms import discrete_laplace as module
-from skpublicdp.mechanisms.discrete_laplace import discrete_laplace
-from skpublicdp.mechanisms.randomness import SeededBits, random_bits
 from tests.helpers import FALSE_ALARM, assert_fits
+from tests.internals.mechanisms import SeededBits, discrete_laplace, random_bits
+from tests.internals.mechanisms import discrete_laplace_module as module
 
 SCALES = [Fraction(1, 4), Fraction(1), Fraction(7, 3), Fraction(0.1), Fraction(40), Fraction(10**5)]
 ONES = (1 << 64) - 1

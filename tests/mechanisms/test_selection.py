@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.mechanisms import exponential
-from skpublicdp.mechanisms.exponential import draw, probabilities
-from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
-from skpublicdp.mechanisms.randomness import SeededBits, random_bits
 from tests.helpers import assert_fits
+from tests.internals.mechanisms import (
+    Choice,
+    Lazy,
+    Leaf,
+    OneOf,
+    Product,
+    SeededBits,
+    draw,
+    exponential,
+    probabilities,
+    random_bits,
+)
 
 
 def leaf(*errors):

@@ -19,10 +19,8 @@ from sklearn.svm import SVC
 from skpublicdp.accounting import Pure
 from skpublicdp.data import open_rows
 from skpublicdp.metrics import private_scores
-from skpublicdp.metrics.estimates import roc_auc_kernel
-from skpublicdp.metrics.label_means import LabelMean
-from skpublicdp.metrics.noisy_counts import release_contingency_table
 from tests.helpers import FALSE_ALARM
+from tests.internals.metrics import LabelMean, release_contingency_table, roc_auc_kernel
 from tests.kit import Recorder
 from tests.metrics.test_coverage import Quick
 from tests.metrics.test_metrics import numbers_of, silently

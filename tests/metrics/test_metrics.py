@@ -38,11 +38,15 @@ from skpublicdp.metrics import (
     private_roc_auc_score,
     private_scores,
 )
-from skpublicdp.metrics.estimates import balanced_accuracy_kernel, roc_auc_kernel
-from skpublicdp.metrics.noisy_counts import NoisyTable, nearest_nonnegative
-from skpublicdp.metrics.score_intervals import ratio_interval
 from tests.contracts.test_guard import LoudNumber, LoudText
 from tests.helpers import FALSE_ALARM
+from tests.internals.metrics import (
+    NoisyTable,
+    balanced_accuracy_kernel,
+    nearest_nonnegative,
+    ratio_interval,
+    roc_auc_kernel,
+)
 from tests.kit import Recorder
 from tests.privacy.test_budget_fits import Untouchable
 

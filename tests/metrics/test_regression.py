@@ -14,25 +14,23 @@ from skpublicdp import PrivacyBudget, SemiPrivateBoostingRegressor
 from skpublicdp.accounting import Gaussian
 from skpublicdp.data import open_rows
 from skpublicdp.metrics import private_scores
-from skpublicdp.metrics.residual_metrics import (
-    _parts,
-    _sampling_variance,
-    residual_interval,
-    residual_value,
-)
-from skpublicdp.metrics.residual_sums import (
+from tests.contracts.test_guard import LoudNumber, LoudText
+from tests.helpers import FALSE_ALARM
+from tests.internals.metrics import (
     POWERS,
     SUM_RANGES,
     SUM_SENSITIVITY,
     SUM_UNITS,
     NoisySums,
     ResidualCounter,
+    _parts,
+    _sampling_variance,
     release_residual_sums,
+    residual_interval,
+    residual_value,
     scaled_rows,
 )
-from skpublicdp.privacy.ledger import Ledger
-from tests.contracts.test_guard import LoudNumber, LoudText
-from tests.helpers import FALSE_ALARM
+from tests.internals.privacy import Ledger
 from tests.kit import Recorder
 from tests.metrics.test_coverage import Quick
 from tests.metrics.test_metrics import Scored, numbers_of, silently

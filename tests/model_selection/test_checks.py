@@ -49,13 +49,12 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
-from skpublicdp._internal.coupling import couples_rows
 from skpublicdp.data import describe_columns
-from skpublicdp.data.public_rows import DESCRIBED
-from skpublicdp.data.tables import take_rows
 from skpublicdp.hypotheses import FiniteClass, Stumps, Thresholds, Union
 from skpublicdp.metrics import make_private_scorer
 from skpublicdp.model_selection import PublicKFold, SemiPrivateSearchCV, check_pipeline
+from tests.internals.data import DESCRIBED, take_rows
+from tests.internals.shared import couples_rows
 from tests.kit import Recorder
 
 RNG = np.random.default_rng(0)

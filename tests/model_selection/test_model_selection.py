@@ -25,12 +25,17 @@ from skpublicdp.accounting import exact_fraction
 from skpublicdp.exceptions import TooFewRowsWarning
 from skpublicdp.guarantees import excess_error
 from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps
-from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.model_selection.family import CandidateCover, CandidateRows, log_normalizer
-from skpublicdp.model_selection.kind_choice import split_budget
-from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import public_sample
+from tests.internals.mechanisms import Choice, Lazy, Leaf, OneOf, Product
+from tests.internals.model_selection import (
+    CandidateCover,
+    CandidateRows,
+    log_normalizer,
+    public_screening,
+    split_budget,
+)
+from tests.internals.privacy import Ledger
 from tests.kit import Recorder
 
 RNG = np.random.default_rng(0)
@@ -187,7 +192,7 @@ class TestPublicRowsFirst:
         assert search.chosen_by_ == "one draw"
 
     def test_few_labels_are_not_even_tried(self, monkeypatch):
-        monkeypatch.setattr("skpublicdp.model_selection.public_screening.fit_base", None)
+        monkeypatch.setattr(public_screening, "fit_base", None)
         labels = np.where(np.arange(100) < 4, "a", "-1")  # 1/16 is above the level
         assert searched(DEPTHS, data={"y_public": labels}).chosen_by_ == "one draw"
 

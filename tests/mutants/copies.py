@@ -58,7 +58,7 @@ def detect(mutant: Mutant | None, cases: Sequence[str] = ()) -> Detection | None
 
 def copy_with_audit(folder: str, mutant: Mutant | None) -> None:
     """Copy the package and its audit to a folder, with a defect unless `mutant` is None."""
-    for part in ("skpublicdp", "tests/audit"):
+    for part in ("skpublicdp", "tests/audit", "tests/internals"):
         # with compiled files: the changed file is newer
         shutil.copytree(ROOT / part, Path(folder) / part)
     shutil.copy(ROOT / "tests" / "__init__.py", Path(folder) / "tests")

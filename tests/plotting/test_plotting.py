@@ -11,8 +11,8 @@ from skpublicdp import PAPQueryRelease, PPMHalfspaceClassifier
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
 from skpublicdp.plotting import CDFDisplay, FidelityDisplay, MarginalDisplay, PolytopeDisplay
-from skpublicdp.plotting.polytope_display import clip_rectangle
 from skpublicdp.query_release import IntervalQueries, MarginalQueries, RectangleQueries
+from tests.internals.plotting import clip_rectangle
 
 matplotlib = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")

@@ -30,11 +30,10 @@ from skpublicdp import (
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
 )
-from skpublicdp._internal.html_repr import public_settings
-from skpublicdp.accounting import receipts
-from skpublicdp.accounting.receipts import PROOF_TITLES
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
+from tests.internals.accounting import PROOF_TITLES, receipts
+from tests.internals.shared import public_settings
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")  # draws without a display

@@ -9,7 +9,7 @@ import pytest
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateClassifier
 from skpublicdp.plotting import ShapeDisplay
-from skpublicdp.plotting.shape_display import find_limits
+from tests.internals.plotting import find_limits
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:The public rows contain fewer than two different values of same"

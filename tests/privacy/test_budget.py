@@ -38,9 +38,9 @@ from skpublicdp.accounting import (
     mu_squared_price,
     zcdp_rho,
 )
-from skpublicdp.accounting.events import from_text
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.plotting import BudgetDisplay
+from tests.internals.accounting import from_text
 from tests.privacy.test_budget_filters import (
     MILLIONTH,
     TENTH,

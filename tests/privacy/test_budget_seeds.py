@@ -30,13 +30,12 @@ from skpublicdp.accounting import (
     Steps,
     gaussian_mu_squared,
 )
-from skpublicdp.accounting.cap import BudgetCap
-from skpublicdp.accounting.rounding import fraction_above, fraction_below
 from skpublicdp.exceptions import DriftWarning, PrivacyBudgetError, SeededRandomnessWarning
 from skpublicdp.hypotheses import Stumps, Thresholds
 from skpublicdp.metrics import make_private_scorer, private_accuracy_score, private_scores
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
+from tests.internals.accounting import BudgetCap, fraction_above, fraction_below
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 2))

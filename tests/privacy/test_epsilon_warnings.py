@@ -19,8 +19,8 @@ from skpublicdp import (
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity
 from skpublicdp.exceptions import LargeEpsilonWarning, TooFewRowsWarning
 from skpublicdp.metrics import private_accuracy_score
-from skpublicdp.privacy.ledger import Ledger
 from tests.contracts.test_common import ESTIMATORS
+from tests.internals.privacy import Ledger
 
 RNG = np.random.default_rng(0)
 N, M = 5000, 300

@@ -42,17 +42,21 @@ from skpublicdp.accounting import (
     rho_price,
     zcdp_rho,
 )
-from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.exceptions import LargeDeltaWarning, PrivacyBudgetError
 from skpublicdp.hypotheses import Halfspaces, Stumps
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.privacy.ledger import Ledger, noise_is_representable, public_seed
-from skpublicdp.privacy.ticket import new_ticket
 from skpublicdp.sanitizers import QuantileSanitizer
-from skpublicdp.sanitizers.binary_columns import COLUMN_DRAW_NAME
 from tests.accounting.test_events import SINGLE, proposals, trees
 from tests.helpers import assert_fits, assert_private
+from tests.internals.accounting import NO_EVENT
+from tests.internals.mechanisms import Leaf, probabilities
+from tests.internals.privacy import (
+    Ledger,
+    ledger_module,
+    new_ticket,
+    noise_is_representable,
+    public_seed,
+)
+from tests.internals.sanitizers import COLUMN_DRAW_NAME
 from tests.kit import Recorder
 
 HALF, TENTH, MILLIONTH = Fraction(1, 2), Fraction(1, 10), Fraction(1, 10**6)
@@ -92,7 +96,7 @@ class Bits:
 
 
 def watched(bits, *args, **kwargs):
-    with mock.patch("skpublicdp.privacy.ledger.random_bits", return_value=bits):
+    with mock.patch.object(ledger_module, "random_bits", return_value=bits):
         return Ledger(*args, **kwargs)
 
 

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.schema import Column
 from skpublicdp.exceptions import UncoveredBoundsWarning
 from skpublicdp.plotting import MarginalDisplay
 from skpublicdp.query_release import MarginalQueries
-from skpublicdp.query_release.queries.bin_edges import bin_labels, cuts_from_edges, max_bins
+from tests.internals.data import Column
+from tests.internals.query_release import bin_labels, cuts_from_edges, max_bins
 
 EDGES = [0, 10, 20, 50]
 

@@ -8,7 +8,7 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.query_release import MarginalQueries, StumpQueries
-from skpublicdp.query_release.calibration import _rows_in_empty_cells, rake_to_margins
+from tests.internals.query_release import _rows_in_empty_cells, rake_to_margins
 
 REGIONS, SEXES, ANSWERS = "abc", "fm", ("no", "yes")
 N = 4000

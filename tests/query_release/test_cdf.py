@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
+from skpublicdp import PrivacyBudget
 from skpublicdp.accounting import (
     Gaussian,
     Measurement,
@@ -17,8 +18,6 @@ from skpublicdp.accounting import (
     gaussian_epsilon,
     gaussian_mu_squared,
 )
-from skpublicdp.privacy.budget import PrivacyBudget
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import (
     CustomQueries,
     IntervalQueries,
@@ -28,26 +27,26 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.cdf.cdf_posterior import (
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import (
     NO_SHIFT,
     DistributionShift,
-    StrategyMeasurement,
-    least_squares,
-    linearize,
-)
-from skpublicdp.query_release.cdf.grid import (
     PiecewiseLinearCDF,
     SortedColumn,
+    StrategyMeasurement,
     build_grid,
-    just_below,
-)
-from skpublicdp.query_release.cdf.release import posterior_cdf, public_prior_at_edges, release_cdf
-from skpublicdp.query_release.cdf.released_cdf import path_length, simultaneous_factor
-from skpublicdp.query_release.cdf.strategies import (
     hierarchy_strategy,
     histogram_strategy,
+    just_below,
+    least_squares,
+    linearize,
     measure,
+    path_length,
+    posterior_cdf,
     prefix_strategy,
+    public_prior_at_edges,
+    release_cdf,
+    simultaneous_factor,
 )
 from tests.kit import Recorder
 

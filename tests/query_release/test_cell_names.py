@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.schema import Column
 from skpublicdp.plotting import MarginalDisplay, report
 from skpublicdp.query_release import MarginalQueries
-from skpublicdp.query_release.queries.bin_edges import describe_cells
+from tests.internals.data import Column
+from tests.internals.query_release import describe_cells
 
 KIDS = np.array([0, 1, 2, 7]).repeat([600, 400, 400, 600])
 WIDE = {"kids": (0, 10)}

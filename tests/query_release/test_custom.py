@@ -12,13 +12,14 @@ import pytest
 from skpublicdp import PAPQueryRelease, PrivacyBudget
 from skpublicdp.accounting import Gaussian, Pure
 from skpublicdp.audit import verify_privacy
-from skpublicdp.data.fit_inputs import read_fit_inputs
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import CustomQueries, MarginalQueries, StumpQueries
-from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
-from skpublicdp.query_release.query_list import (
+from tests.internals.data import read_fit_inputs
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import (
     LinearPrior,
     _posterior,
+    add_missing_columns,
+    enumerate_completions,
     release_linear_queries,
 )
 

@@ -16,7 +16,7 @@ from skpublicdp.query_release import (
     epsilon_for,
     expected_error,
 )
-from skpublicdp.query_release.planning import (
+from tests.internals.query_release import (
     _expected_largest,
     _prefix_sum_noise,
     _Samples,

@@ -38,6 +38,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
+from tests.internals.query_release import synthetic
 from tests.kit import Recorder
 
 quiet = pytest.mark.filterwarnings(
@@ -123,7 +124,7 @@ RUNS.remove(("custom, missing columns", "pmw"))  # pmw needs public rows with al
 @pytest.fixture(autouse=True)
 def few_rows_are_drawn(monkeypatch):
     """Draw few synthetic rows, since their number does not change who can see what."""
-    monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 500)
+    monkeypatch.setattr(synthetic, "N_TREE_ROWS", 500)
 
 
 def budgets(case, method):

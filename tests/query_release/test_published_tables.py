@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.column import natural_key
 from skpublicdp.exceptions import UnmeasuredWarning
 from skpublicdp.plotting import MarginalDisplay
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import MarginalQueries, RectangleQueries, StumpQueries
-from skpublicdp.query_release.marginals.release import release_marginals
+from tests.internals.data import natural_key
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import release_marginals
 
 N, M = 8_000, 300
 GRADES = ["9", "10", "11", "12"]

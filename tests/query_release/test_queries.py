@@ -7,9 +7,6 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
-from skpublicdp.data.binning import cut_points
-from skpublicdp.data.schema import MISSING, OTHER, build_schema
-from skpublicdp.data.tables import Table
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -19,6 +16,7 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
+from tests.internals.data import MISSING, OTHER, Table, build_schema, cut_points
 
 INF = np.inf
 

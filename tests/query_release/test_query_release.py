@@ -42,7 +42,8 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.pmw.release import run_pmw
+from tests.internals.data import streaming
+from tests.internals.query_release import geometric, mechanisms, pmw_release, run_pmw
 
 RNG = np.random.default_rng(0)
 N, M = 4000, 150
@@ -66,7 +67,7 @@ pytestmark = few_rows
 @pytest.fixture(autouse=True)
 def _few_halfspaces(monkeypatch):
     """Use fewer halfspaces, in a tenth of the time."""
-    monkeypatch.setattr("skpublicdp.query_release.queries.geometric.MAX_HALFSPACES", 120)
+    monkeypatch.setattr(geometric, "MAX_HALFSPACES", 120)
 
 
 def fitted(queries=None, X=LINE, X_public=LINE_PUBLIC, is_public=None, **settings):
@@ -384,7 +385,8 @@ class TestPMW:
     def test_guarantees_fall_with_private_and_public_rows(self, queries, continuous, monkeypatch):
         # the guarantee depends on the plan of the rounds, and not on the draws
         monkeypatch.setattr(
-            "skpublicdp.query_release.pmw.release.run_pmw",
+            pmw_release,
+            "run_pmw",
             lambda counts, n, arrangement, plan, ledger: run_pmw(
                 counts, n, arrangement, replace(plan, rounds=1), ledger
             ),
@@ -626,7 +628,7 @@ class TestStoredState:
 
     @pytest.mark.parametrize("method", METHODS)
     def test_workers_do_not_change_the_result(self, method, monkeypatch):
-        monkeypatch.setattr("skpublicdp.data.streaming.rows_per_chunk", lambda columns: 1000)
+        monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 1000)
         rng = np.random.default_rng(0)
         X, X_public = rng.normal(size=(3500, 2)), rng.normal(size=(60, 2))
         for queries in (StumpQueries(), MarginalQueries(2, bins=5)):
@@ -637,13 +639,13 @@ class TestStoredState:
             np.testing.assert_array_equal(*weights)
 
     def test_a_column_beyond_memory_has_the_same_release(self, monkeypatch):
-        monkeypatch.setattr("skpublicdp.data.streaming.rows_per_chunk", lambda columns: 1000)
+        monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 1000)
         cases = (
             (ThresholdQueries(), LINE, LINE_PUBLIC, [[-1.0], [0.0], [2.0]]),
             (StumpQueries(), PLANE, PLANE_PUBLIC, [[0, 0.5], [1, -0.5]]),
         )
         sorted_once = [fitted(*case[:3]).interval(case[3]) for case in cases]
-        monkeypatch.setattr("skpublicdp.query_release.mechanisms.MAX_SORTED_NUMBERS", N - 1)
+        monkeypatch.setattr(mechanisms, "MAX_SORTED_NUMBERS", N - 1)
         by_chunk = [fitted(*case[:3]).interval(case[3]) for case in cases]
         np.testing.assert_array_equal(np.concatenate(sorted_once), np.concatenate(by_chunk))
 

@@ -9,10 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.schema import MISSING, OTHER, Column, Schema
-from skpublicdp.data.tables import Container
 from skpublicdp.exceptions import SyntheticTailsWarning
-from skpublicdp.privacy.ledger import public_seed
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -21,8 +18,10 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.row_constraints import check_constraints, draw_accepted_rows
 from tests.helpers import FALSE_ALARM
+from tests.internals.data import MISSING, OTHER, Column, Container, Schema
+from tests.internals.privacy import public_seed
+from tests.internals.query_release import check_constraints, draw_accepted_rows
 
 
 def people(n, seed):

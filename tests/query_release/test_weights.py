@@ -8,15 +8,16 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import MarginalQueries, ThresholdQueries
-from skpublicdp.query_release.marginals.count import marginal_tables
-from skpublicdp.query_release.marginals.release import _refine_total, _row_units
-from skpublicdp.query_release.marginals.table import TableMeasurement
-from skpublicdp.query_release.marginals.weights import (
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import (
     WEIGHT_UNITS,
+    TableMeasurement,
     WeightColumn,
     WeightTotals,
+    _refine_total,
+    _row_units,
+    marginal_tables,
     release_weight_totals,
     weighted_sensitivity,
 )

@@ -11,8 +11,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 
-from skpublicdp import PAPQueryRelease
-from skpublicdp.data.public_rows import reference_sample
+from skpublicdp import GenericLearnerClassifier, PAPQueryRelease
 from skpublicdp.exceptions import AmbiguousLabelWarning, NoPublicDataWarning, TooFewRowsWarning
 from skpublicdp.hypotheses import (
     Conjunctions,
@@ -26,13 +25,13 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import RectangleQueries
-from skpublicdp.rules.cover_search import RuleSearch, search_cover
-from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.helpers import public_sample
+from tests.internals.data import reference_sample
+from tests.internals.hypotheses import tabulate
+from tests.internals.privacy import Ledger
+from tests.internals.rules import RuleSearch, search_cover
 
 RNG = np.random.default_rng(0)
 N, LABELLED = 6000, 1000

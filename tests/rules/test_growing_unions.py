@@ -18,18 +18,19 @@ from skpublicdp.guarantees import (
     n_ppm_growing_boxes,
     n_ppm_growing_unions,
 )
-from skpublicdp.guarantees.ppm import union_growth
-from skpublicdp.hypotheses.axis_boxes import axis_pool
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.hypotheses.finite import ListedCover
-from skpublicdp.hypotheses.growing_unions import growing_boxes, growing_polytopes
-from skpublicdp.hypotheses.halfspace_sets import (
+from skpublicdp.hypotheses import ListedCover
+from tests.helpers import allowed_failures, public_sample
+from tests.internals.guarantees import union_growth
+from tests.internals.hypotheses import (
     AffineHull,
     HalfspaceSet,
     all_supported_halfspaces,
+    axis_pool,
+    growing_boxes,
+    growing_polytopes,
     open_complements,
+    tabulate,
 )
-from tests.helpers import allowed_failures, public_sample
 
 pytestmark = [
     pytest.mark.once,

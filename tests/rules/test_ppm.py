@@ -12,9 +12,9 @@ from skpublicdp import PPMHalfspaceClassifier
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.guarantees import excess_error
 from skpublicdp.hypotheses import HalfspaceIntersections
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.rules import cover_search
 from tests.helpers import assert_fits, assert_private, public_sample
+from tests.internals.mechanisms import probabilities
+from tests.internals.rules import cover_search
 from tests.kit import Recorder
 
 RNG = np.random.default_rng(0)

@@ -12,16 +12,17 @@ from sklearn.base import clone
 from skpublicdp import PPMHalfspaceClassifier
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function, n_ppm_boxes
-from skpublicdp.guarantees.mixed_boxes import MAX_AXIS_HALFSPACES
-from skpublicdp.hypotheses.axis_boxes import (
+from tests.helpers import allowed_failures, public_sample
+from tests.internals.guarantees import MAX_AXIS_HALFSPACES
+from tests.internals.hypotheses import (
     AxisBoxCover,
     axis_pool,
     build_axis_boxes,
     increasing_subsets,
+    max_pool_size,
+    tabulate,
+    unrank,
 )
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.hypotheses.intersections import max_pool_size, unrank
-from tests.helpers import allowed_failures, public_sample
 
 pytestmark = pytest.mark.once
 

@@ -20,9 +20,9 @@ from skpublicdp import PublicFit, SemiPrivateClassifier
 from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning
 from skpublicdp.guarantees import uniform_error
 from skpublicdp.hypotheses import DecisionTrees, Stumps, Thresholds
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.exponential import probabilities
 from tests.helpers import assert_fits, assert_private, outcome_probabilities, public_sample
+from tests.internals.hypotheses import tabulate
+from tests.internals.mechanisms import probabilities
 from tests.kit import enumerate_runs
 
 RNG = np.random.default_rng(0)

@@ -10,10 +10,10 @@ import pytest
 from skpublicdp import GenericLearnerClassifier
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import blr_error, n_blr_learner
-from skpublicdp.guarantees.sanitizer_bounds import approximation_error, n_multisets
 from skpublicdp.hypotheses import Halfspaces, Intervals, Stumps, Thresholds
 from skpublicdp.sanitizers import BLRSanitizer
-from skpublicdp.sanitizers.blr_sanitizer import _max_query_errors, _multisets
+from tests.internals.guarantees import approximation_error, n_multisets
+from tests.internals.sanitizers import _max_query_errors, _multisets
 from tests.kit import EnumeratedRun, Recorder, enumerate_runs, index_by_release, worst_ratio
 from tests.rules.test_promises import assert_failures_allowed, label
 
