@@ -507,12 +507,12 @@ def test_infinite_numbers_of_labelled_public_rows():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Scaled().fit(X, Y), "independently of the others"),
-        (Batch().fit(X, Y), "independently of the others"),
+        (Scaled().fit(X, Y), "independently"),
+        (Batch().fit(X, Y), "independently"),
         (LogisticRegression(), "not fitted"),
-        (LogisticRegression().fit(X, Y + 5), "classes_ are at least two of the labels"),
-        (LinearRegression().fit(X, Y), "a classifier with predict_proba"),
-        (StandardScaler().fit(X), "a classifier with predict_proba"),
+        (LogisticRegression().fit(X, Y + 5), "classes_"),
+        (LinearRegression().fit(X, Y), "predict_proba"),
+        (StandardScaler().fit(X), "predict_proba"),
         (np.arange(3), "public_model"),
     ],
 )
@@ -527,7 +527,7 @@ def test_an_error_on_private_rows_does_not_quote_them():
     clf = SemiPrivateBoostingClassifier(public_model=Picky().fit(X, Y), random_state=0)
     private = X.copy()
     private[7, 3] = 12345.0
-    with pytest.raises(ValueError, match="cannot predict some rows") as caught:
+    with pytest.raises(ValueError, match="cannot predict") as caught:
         clf.fit(private, Y, X_public=PUBLIC)
     assert "12345" not in str(caught.value)
     assert caught.value.__cause__ is None
