@@ -88,7 +88,7 @@ class TestPublic:
             # thresholds need one release only, so that their bound is the larger one
             assert m <= n_public_lower(float(alpha), float(beta), pure=pure, release=True)
         assert n_public_lower(1e-6, 0.04, release="any") == 0 < n_public_lower(1e-6, 0.04)
-        with pytest.raises(ValueError, match="release must be True, False or 'any'"):
+        with pytest.raises(ValueError, match="release must"):
             n_public_lower(1e-6, 0.01, release="all")
 
     @pytest.mark.parametrize("pure", [False, True])
