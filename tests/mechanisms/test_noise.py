@@ -202,9 +202,9 @@ class TestInterface:
 
     @pytest.mark.parametrize("parameter", [Fraction(0), Fraction(-1), Fraction(10**30)])
     def test_invalid_scales_are_refused(self, parameter):
-        with pytest.raises(ValueError, match="must be positive and at most"):
+        with pytest.raises(ValueError, match="positive and at most"):
             discrete_laplace(parameter, 1, SeededBits(0))
 
     def test_invalid_sizes_are_refused(self):
-        with pytest.raises(ValueError, match="size must not be negative"):
+        with pytest.raises(ValueError, match="size must"):
             discrete_laplace(Fraction(1), -1, SeededBits(0))

@@ -312,9 +312,9 @@ class TestInterface:
 
     @pytest.mark.parametrize("sigma2", [Fraction(0), Fraction(-1), Fraction(2**60 + 1)])
     def test_invalid_variances_are_refused(self, sigma2):
-        with pytest.raises(ValueError, match="sigma2 must be positive and at most"):
+        with pytest.raises(ValueError, match="sigma2"):
             rounded_gaussian(sigma2, 1, SeededBits(0))
 
     def test_invalid_sizes_are_refused(self):
-        with pytest.raises(ValueError, match="size must not be negative"):
+        with pytest.raises(ValueError, match="size must"):
             rounded_gaussian(Fraction(1), -1, SeededBits(0))

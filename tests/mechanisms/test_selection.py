@@ -191,7 +191,7 @@ def test_mass_is_invariant_to_a_shift_of_all_errors():
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0, 1), (-1, 1), (1, 0)])
 def test_invalid_budgets_are_refused(epsilon, sensitivity):
-    with pytest.raises(ValueError, match="epsilon must be positive"):
+    with pytest.raises(ValueError, match="epsilon must"):
         draw(leaf(0), Fraction(epsilon), sensitivity, random_bits(0))
 
 
