@@ -150,7 +150,7 @@ class TestWithoutNoise:
         X, codes = np.random.default_rng(3).normal(size=(60, 2)), np.arange(60) % 4
         clf = SVC(decision_function_shape="ovo").fit(X, codes)
         assert "roc_auc" not in silently(clf, X, codes).metrics_
-        with pytest.raises(ValueError, match="one score for each class per row"):
+        with pytest.raises(ValueError, match="score for each class"):
             private_scores(clf, X, codes, response_method="decision_function")
 
     def test_a_label_without_a_score(self):
@@ -259,9 +259,9 @@ class TestIntervals:
         at = scores.interval("accuracy", threshold=0.5, pos_label="b")
         assert at[0] <= scores.accuracy_at(0.5, "b") <= at[1]
         for ask in (scores.roc_curve, scores.calibration_curve, scores.precision_recall_curve):
-            with pytest.raises(ValueError, match="pos_label must be one of the labels"):
+            with pytest.raises(ValueError, match="pos_label"):
                 ask("z")
-        with pytest.raises(ValueError, match=r"one of the labels \['b'\]; got 'a'"):
+        with pytest.raises(ValueError, match=r"\['b'\]; got 'a'"):
             private_scores(Rated(2), self.X[:, :2], np.repeat(["a", "b"], 1000)).roc_curve("a")
 
     def test_a_display_of_one_label(self):
