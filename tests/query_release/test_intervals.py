@@ -422,7 +422,7 @@ class TestColumns:
             pointwise = interval(argument, "pay", 0.6)
             assert (narrow[:, 0] <= pointwise[:, 0] + 1e-12).all()
             assert (narrow[:, 1] >= pointwise[:, 1] - 1e-12).all()
-            with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
+            with pytest.raises(ValueError, match="level"):
                 interval(argument, "pay", 1.0)
 
     def test_intervals_beyond_the_bounds_are_exact(self, release):
@@ -493,7 +493,7 @@ class TestMethods:
             table = release.table("sex", **settings)
             ends = release.interval(table[["sex"]], **settings)
             np.testing.assert_array_equal(table[["low", "high"]], ends)
-        with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
+        with pytest.raises(ValueError, match="level"):
             release.table("sex", level=95)
 
     @pytest.mark.parametrize(
@@ -503,9 +503,9 @@ class TestMethods:
     def test_columns_without_intervals(self, queries, method):
         release = fitted(queries, ["pay"], method=method)
         for interval in (release.cdf_interval, release.quantile_interval):
-            with pytest.raises(ValueError, match="Intervals for columns are not available with"):
+            with pytest.raises(ValueError, match="Intervals for columns"):
                 interval([0.5])
-        with pytest.raises(ValueError, match="Intervals for columns are not available with"):
+        with pytest.raises(ValueError, match="Intervals for columns"):
             release.histogram_interval([0, 2000])
 
     def test_intervals_of_stumps(self):

@@ -320,9 +320,9 @@ class TestReleases:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"workload": []}, "at least one marginal"),
-            ({"workload": [(0, 4)]}, "distinct column numbers"),
-            ({"workload": [(0, 0)]}, "distinct column numbers"),
+            ({"workload": []}, "one marginal"),
+            ({"workload": [(0, 4)]}, "distinct column"),
+            ({"workload": [(0, 0)]}, "distinct column"),
             ({"sizes": (0, 3, 5, 2)}, "sizes must"),
             ({"sizes": (4, 3, 5, 2, 2)}, "must have shape"),
             ({"sizes": (4, 3, 5, 1)}, "codes from 0"),

@@ -307,7 +307,7 @@ def test_receipt_of_persons():
     receipt = release.fit(X, X_public=LINE_PUBLIC, groups=PERSONS).privacy_
     assert receipt.unit == "replace one person, up to 2 private rows"
     assert receipt.n_private == 12
-    with pytest.raises(ValueError, match="max_rows_per_group=2 is set, but groups was not passed"):
+    with pytest.raises(ValueError, match="max_rows_per_group=2"):
         release.fit(X, X_public=LINE_PUBLIC)
 
 
