@@ -221,9 +221,9 @@ class TestMoreIntersections:
         points = np.random.default_rng(0).normal(size=(60, 2))
         public = public_sample(points)
         for settings_of in ({"max_intersections": 99}, {"pool": "paper", "max_intersections": 4}):
-            with pytest.raises(CoverSizeError, match="are allowed with max_intersections="):
+            with pytest.raises(CoverSizeError, match="max_intersections="):
                 HalfspaceIntersections(**settings_of).build_cover(public, alpha=0.05, beta=0.05)
-        with pytest.raises(CoverSizeError, match=r'at most 6 dimensions; got 8.* Use pool="auto"'):
+        with pytest.raises(CoverSizeError, match=r'got 8.*pool="auto"'):
             theorem_cover(np.random.default_rng(0).normal(size=(60, 8)))
 
 
@@ -415,9 +415,7 @@ class TestGuarantee:
 
     def test_it_says_where_it_promises_nothing(self):
         X, y = mixture(np.random.default_rng(0), 60, 3, 0.5)
-        said = (
-            f"No accuracy bound holds for {y.sum()} private and {60 - y.sum()} public rows at ε = 1"
-        )
+        said = f"{y.sum()} private and {60 - y.sum()} public"
         with pytest.warns(TooFewRowsWarning, match=said) as caught:
             clf = clone(THEOREM).fit(X, y)
         assert len(caught) == 1
@@ -447,7 +445,7 @@ class TestSizes:
             shipped = n_ppm(0.1, 0.05, 1.0, d, **settings)
             assert shipped == n_ppm(0.1, 0.05, 1.0, d, supports=supports, **settings)
             assert shipped > 1.2 * n_ppm(0.1, 0.05, 1.0, d, supports=None, **settings)
-        with pytest.raises(ValueError, match=r"cannot be reached .* a smaller public_share"):
+        with pytest.raises(ValueError, match="public_share"):
             n_ppm(0.1, 0.05, 1.0, 3, realizable=realizable)
 
     @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
@@ -486,9 +484,9 @@ class TestSizes:
         assert cones < intersections < 1
 
     def test_too_few_supports_are_refused(self):
-        with pytest.raises(ValueError, match=r"cannot be reached with supports=30 .* Pass more"):
+        with pytest.raises(ValueError, match="supports=30"):
             n_ppm(0.1, 0.05, 1.0, 2, supports=30)
-        with pytest.raises(ValueError, match='supports must be "shipped" or None for more than 3'):
+        with pytest.raises(ValueError, match="supports must"):
             n_ppm(0.1, 0.05, 1.0, 4, supports=30)
 
     @pytest.mark.parametrize("d", [1, 2, 3, 4, 9])
@@ -531,7 +529,7 @@ class TestManyDimensions:
         X, y = mixture(np.random.default_rng(0), 3000, d, 0.5)
         with pytest.warns(TooFewRowsWarning, match=f"of {(y == 0).sum()} public rows in {d} dim"):
             clone(THEOREM).fit(X, y)
-        with pytest.warns(TooFewRowsWarning, match='pool="auto" uses all public rows'):
+        with pytest.warns(TooFewRowsWarning, match='pool="auto"'):
             clone(THEOREM).fit(X, y)
 
     def test_it_does_not_where_all_public_rows_support(self):
@@ -547,7 +545,7 @@ class TestManyDimensions:
     def test_seven_dimensions_are_refused_for_what_they_are(self):
         """No number of points would be few enough."""
         X, y = mixture(np.random.default_rng(0), 200, 7, 0.5)
-        with pytest.raises(CoverSizeError, match=r'at most 6 dimensions.*Use pool="auto"'):
+        with pytest.raises(CoverSizeError, match='pool="auto"'):
             clone(THEOREM).fit(X, y)
 
 
