@@ -282,11 +282,11 @@ class TestRefusals:
             tracing_attack(np.zeros(4), range(4), **rows)
         with pytest.raises(NotFittedError):
             tracing_attack(PAPQueryRelease(), range(4), **rows)
-        with pytest.raises(ValueError, match="finite numbers of shape"):
+        with pytest.raises(ValueError, match="finite numbers"):
             tracing_attack(np.zeros((4, 1)), range(4), holds=is_one, **rows)
-        with pytest.raises(ValueError, match=r"shape \(5, n_rows\), .* for reference"):
+        with pytest.raises(ValueError, match=r"\(5, n_rows\)"):
             tracing_attack(np.zeros(5), np.arange(4), holds=is_one, **rows)
-        with pytest.raises(ValueError, match="at least two reference rows"):
+        with pytest.raises(ValueError, match="reference rows"):
             tracing_attack(
                 np.zeros(4), np.arange(4), holds=is_one, **{**rows, "reference": np.ones((1, 4))}
             )

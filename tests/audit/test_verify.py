@@ -196,7 +196,7 @@ class TestCorrectEstimators:
     def test_a_secret_draw_may_change_all_later_steps(self):
         result = verified(Relabels, 2, max_fits=100)
         assert result.holds, result
-        with pytest.raises(ValueError, match="max_fits=8 is too small to enumerate all outcomes"):
+        with pytest.raises(ValueError, match="max_fits=8"):
             verified(Relabels, 2, max_fits=8)
 
     def test_a_draw_within_a_part_that_a_theorem_pays_for(self):
@@ -217,7 +217,7 @@ class TestCorrectEstimators:
         assert "counts: the privacy loss exceeds its ledger entry" in result.findings
 
     def test_an_estimator_in_place_of_a_class_is_refused(self):
-        with pytest.raises(TypeError, match="a class or a function"):
+        with pytest.raises(TypeError, match="class or a function"):
             verify_privacy(Fraction(1, 2), [[0.0], [1.0]], 2)
 
     def test_a_fit_that_always_fails(self):
@@ -675,7 +675,7 @@ def test_the_command(monkeypatch, capsys, findings, code, verdict):
 
 
 def test_the_command_stops_at_names_that_are_not_in_the_table():
-    with pytest.raises(ValueError, match=r"names must be names in the table .*; got 'nobody'"):
+    with pytest.raises(ValueError, match="'nobody'"):
         command.main("PublicFit", "nobody")
 
 
