@@ -159,7 +159,7 @@ MUTANTS = (
         "Filter.admission_rules",
         """def replacement(self, total):
     first, *others = original(self, total)
-    return [first._replace(mu_squared=total.noise), *others]
+    return [first._replace(noise=total.noise), *others]
 """,
         ("budgets",),
     ),
