@@ -24,8 +24,7 @@ from skpublicdp import (
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
 )
-from skpublicdp.data import describe_columns
-from skpublicdp.data.streaming import open_rows
+from skpublicdp.data import describe_columns, open_rows
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
 

@@ -12,9 +12,8 @@ import numpy as np
 from scipy.stats import binom, chi2
 
 from skpublicdp.hypotheses import PublicSample
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.exact_exp import exp_minus
-from skpublicdp.mechanisms.exponential import probabilities
+from tests.internals.hypotheses import tabulate
+from tests.internals.mechanisms import exp_minus, probabilities
 
 FALSE_ALARM = 1e-6
 

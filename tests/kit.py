@@ -4,9 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from skpublicdp.audit.enumerated_runs import PRECISION, EnumeratedRun, enumerate_runs
-from skpublicdp.audit.recorder import MechanismCall, Recorder
-from skpublicdp.mechanisms.exact_exp import exp_minus
+from tests.internals.audit import PRECISION, EnumeratedRun, MechanismCall, Recorder, enumerate_runs
+from tests.internals.mechanisms import exp_minus
 
 __all__ = [
     "EnumeratedRun",

@@ -21,15 +21,13 @@ from skpublicdp.accounting import (
     Pure,
     exact_fraction,
     rho_price,
-    zcdp,
     zcdp_epsilon,
     zcdp_rho,
 )
 from skpublicdp.guarantees import Certificate, excess_error
-from skpublicdp.mechanisms.exponential import draw, probabilities
-from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.mechanisms.randomness import SeededBits
 from tests.helpers import best_delta, readings, two_down, two_up
+from tests.internals.accounting import zcdp
+from tests.internals.mechanisms import Leaf, SeededBits, draw, probabilities
 
 
 @pytest.mark.parametrize(
@@ -235,7 +233,7 @@ class TestConversion:
     @pytest.mark.parametrize("delta", [0, 1, -0.1, math.nan])
     def test_senseless_deltas_are_refused(self, delta):
         for function in (zcdp_epsilon, zcdp_rho):
-            with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
+            with pytest.raises(ValueError, match="delta must lie"):
                 function(1, delta)
 
     @pytest.mark.parametrize("value", [-1, math.inf, math.nan])
@@ -244,7 +242,7 @@ class TestConversion:
             (lambda v: zcdp_epsilon(v, 0.1), "rho"),
             (lambda v: zcdp_rho(v, 0.1), "epsilon"),
         ]:
-            with pytest.raises(ValueError, match=f"{name} must be a finite non-negative number"):
+            with pytest.raises(ValueError, match=f"{name} must"):
                 function(value)
 
     def test_the_callers_decimals_are_left_alone(self):

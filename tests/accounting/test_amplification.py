@@ -9,15 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.accounting import amplification
-from skpublicdp.accounting.amplification import (
-    base_delta,
-    base_epsilon,
-    subsample_size,
-    subsampled_epsilon,
-)
+from skpublicdp.accounting import base_delta, base_epsilon, subsample_size, subsampled_epsilon
 from skpublicdp.guarantees import n_subsampling
 from tests.helpers import readings, two_down, two_up
+from tests.internals.accounting import amplification
 
 ROLES = ["random", "paper"]
 MARGIN = 1 + decimal.Decimal(10) ** -25
@@ -165,17 +160,17 @@ def test_the_bound_is_safe_before_it_is_a_float(roles, monkeypatch):
 
 def test_senseless_input_is_refused():
     for function in (subsampled_epsilon, base_epsilon):
-        with pytest.raises(ValueError, match="rate must be above 0 and at most 1"):
+        with pytest.raises(ValueError, match="rate must"):
             function(1, Fraction(3, 2))
-        with pytest.raises(ValueError, match="epsilon must be a finite non-negative number"):
+        with pytest.raises(ValueError, match="epsilon must"):
             function(-1, Fraction(1, 2))
-        with pytest.raises(ValueError, match="roles must be 'random' or 'paper'; got 'all'"):
+        with pytest.raises(ValueError, match="roles"):
             function(1, Fraction(1, 2), roles="all")
-    with pytest.raises(ValueError, match="pool must be at least 1"):
+    with pytest.raises(ValueError, match="pool must"):
         subsample_size(0, 1, 2)
     with pytest.raises(ValueError, match="roles must be"):
         subsample_size(5, 1, 2, roles="all")
-    with pytest.raises(ValueError, match="delta must be a finite non-negative number"):
+    with pytest.raises(ValueError, match="delta must"):
         base_delta(-1, Fraction(1, 2), 1, 2)
     with pytest.raises(ValueError, match="roles must be"):
         base_delta(0, Fraction(1, 2), 1, 2, roles="all")

@@ -27,7 +27,7 @@ from skpublicdp.accounting import (
     rho_price,
     subsampled_epsilon,
 )
-from skpublicdp.accounting.events import (
+from tests.internals.accounting import (
     DRAW_MU_SQUARED_RATE,
     NO_EVENT,
     from_text,
@@ -180,13 +180,13 @@ class TestPrices:
     @pytest.mark.parametrize("size", [-1, INF, math.nan])
     def test_senseless_events_are_refused(self, size):
         for kind in (Pure, Draw, Gaussian, lambda size: Approximate(1, size)):
-            with pytest.raises(ValueError, match="must be a finite non-negative number"):
+            with pytest.raises(ValueError, match="finite non-negative"):
                 kind(size)
 
     @pytest.mark.parametrize("size", ["1", None, [1.0]])
     def test_events_of_what_is_no_number_are_refused(self, size):
         for kind in (Pure, Draw, Gaussian, lambda size: Approximate(1, size)):
-            with pytest.raises(TypeError, match="must be a number; got"):
+            with pytest.raises(TypeError, match="a number"):
                 kind(size)
 
 

@@ -23,13 +23,11 @@ from skpublicdp.accounting import (
     gaussian_delta,
     largest_scale,
     plan_delta,
-    plans,
     rho_price,
 )
-from skpublicdp.accounting.hockey_stick import CurveGrid, _gaussian_delta
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.mechanisms.families import Choice, Leaf, Product
 from tests.helpers import best_delta
+from tests.internals.accounting import CurveGrid, _gaussian_delta, plans
+from tests.internals.mechanisms import Choice, Leaf, Product, probabilities
 
 TENTH = Fraction(1, 10)
 
@@ -394,17 +392,17 @@ class TestEnds:
         assert 0 < plan_delta(Gaussian(Fraction(1, 10**4)), 1) < 1e-250
 
     def test_senseless_plans_are_refused(self):
-        with pytest.raises(ValueError, match="mu_squared must be a finite non-negative number"):
+        with pytest.raises(ValueError, match="mu_squared"):
             Gaussian(-1)
-        with pytest.raises(ValueError, match="epsilon must be a finite non-negative number"):
+        with pytest.raises(ValueError, match="epsilon must"):
             Draw(math.inf)
         with pytest.raises(ValueError, match="at least one option"):
             Either(())
-        with pytest.raises(ValueError, match="epsilon must be a finite non-negative number"):
+        with pytest.raises(ValueError, match="epsilon must"):
             plan_delta(Draw(1), -1)
 
     def test_a_subsample_of_noise_is_refused(self):
-        with pytest.raises(ValueError, match="must have a finite epsilon"):
+        with pytest.raises(ValueError, match="finite epsilon"):
             plan_delta(Steps((Subsampled(TENTH, Gaussian(1)), Draw(1))), 1)
 
     def test_lists_are_taken_as_tuples(self):
@@ -438,9 +436,9 @@ class TestLargestScale:
         assert scale.numerator.bit_length() <= 64
 
     def test_budgets_without_an_answer(self):
-        with pytest.raises(ValueError, match="exceeds the budget at every scale"):
+        with pytest.raises(ValueError, match="exceeds the budget"):
             largest_scale(lambda scale: Steps((Draw(2), Gaussian(scale))), 1, 1e-6)
-        with pytest.raises(ValueError, match="fits the budget at every scale"):
+        with pytest.raises(ValueError, match="fits the budget"):
             largest_scale(lambda scale: Draw(Fraction(1, 2)), 1, 1e-6)
 
 

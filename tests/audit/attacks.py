@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.audit.binomial import BinomialAudit, audit_privacy
+from skpublicdp import SemiPrivateClassifier
+from skpublicdp.audit import BinomialAudit, audit_privacy
 from skpublicdp.hypotheses import Thresholds
-from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from tests.audit.case import BITS, LABELS, PUBLIC_LINE
 from tests.audit.subjects import PublishedScore, release_confusion_matrix
 

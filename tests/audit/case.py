@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.audit.verification import Verification
-from skpublicdp.audit.verify import verify_privacy
+from skpublicdp.audit import Verification, verify_privacy
 
 # possible private rows of one and of two features
 BITS, LINE = [[0.0], [1.0]], [[0.0], [1.0], [2.0]]

@@ -8,6 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
 
+from skpublicdp import (
+    GenericLearnerClassifier,
+    PPMHalfspaceClassifier,
+    PublicFit,
+    SemiPrivateClassifier,
+)
 from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.hypotheses import (
@@ -23,10 +29,6 @@ from skpublicdp.hypotheses import (
 )
 from skpublicdp.label_boost import LabelBoostClassifier
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.preprocessing import PublicFit
-from skpublicdp.rules.generic_learner import GenericLearnerClassifier
-from skpublicdp.rules.ppm import PPMHalfspaceClassifier
-from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.sanitizers import BLRSanitizer, QuantileSanitizer
 from tests.audit.case import (
     BITS,

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.audit.data_sets import Domain
-from skpublicdp.audit.observed_fit import FitRecorder, fit_once
-from skpublicdp.audit.verification import ERRORS, Verification
+from skpublicdp.audit import Verification
 from tests.audit.case import Case
 from tests.audit.catalogue import catalogue
+from tests.internals.audit import ERRORS, Domain, FitRecorder, fit_once
 
 UNDECLARED_LABELS = ((7, 8), ("seven", "eight"))
 """Numeric and text labels that no estimator of the catalogue declares in `classes`."""

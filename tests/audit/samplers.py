@@ -24,16 +24,19 @@ from scipy.special import ndtr
 from scipy.stats import chi2
 from sklearn.base import clone
 
+from skpublicdp import PrivacyBudget
 from skpublicdp.accounting import Draw, Event, Gaussian, Pure, Sensitivity, Steps, basic_price
-from skpublicdp.audit.event_loss import smallest_losses
-from skpublicdp.audit.recorder import replaced
-from skpublicdp.audit.sensitivity import log_partition_function, member_errors
-from skpublicdp.audit.verification import SAMPLES, Verification
+from skpublicdp.audit import Verification
 from skpublicdp.exceptions import PrivacyBudgetError, SeededRandomnessWarning
-from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Product
-from skpublicdp.mechanisms.randomness import random_bits
-from skpublicdp.privacy.budget import PrivacyBudget
-from skpublicdp.privacy.ledger import Ledger
+from tests.internals.audit import (
+    SAMPLES,
+    log_partition_function,
+    member_errors,
+    replaced,
+    smallest_losses,
+)
+from tests.internals.mechanisms import Choice, Family, Lazy, Leaf, OneOf, Product, random_bits
+from tests.internals.privacy import Ledger
 
 FALSE_ALARM_RATE = 1e-6
 """False alarm rate of each statistical test."""

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from skpublicdp import SemiPrivateClassifier
 from skpublicdp.accounting import Steps
-from skpublicdp.audit.recorder import replaced
-from skpublicdp.base_learner import mechanism_event
-from skpublicdp.boosting import SemiPrivateBoostingClassifier, newton_fit
+from skpublicdp.boosting import SemiPrivateBoostingClassifier
 from skpublicdp.data import Site, open_sites
 from skpublicdp.metrics import (
     private_balanced_accuracy_score,
@@ -20,7 +19,6 @@ from skpublicdp.metrics import (
     private_roc_auc_score,
     private_scores,
 )
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import (
     LabelParts,
     PAPQueryRelease,
@@ -28,7 +26,10 @@ from skpublicdp.query_release import (
     label_parts,
     learner_from_label_parts,
 )
-from skpublicdp.rules.semi_private import SemiPrivateClassifier
+from tests.internals.audit import replaced
+from tests.internals.base_learner import mechanism_event
+from tests.internals.boosting import newton_fit
+from tests.internals.privacy import Ledger
 
 SUBSAMPLE_SIZE = 20
 """Number of rows of the subsample of `RowSampledBoosting`."""

@@ -3,11 +3,14 @@
 import builtins
 import itertools
 import symtable
+import sys
+import types
+from fractions import Fraction
 
 import pytest
 
 from tests.audit.checks import all_checks
-from tests.mutants import MUTANTS, Mutant, copies, detect, with_defect
+from tests.mutants import MUTANTS, Mutant, Patch, copies, detect
 
 pytestmark = pytest.mark.once
 
@@ -40,11 +43,11 @@ def test_undefined_names():
     assert undefined_names(source) == {"gone"}
 
 
-def test_the_replaced_texts_exist():
+def test_the_replaced_names_and_texts_exist():
     checks, faults = all_checks().keys(), {}
     for mutant in MUTANTS:
         try:
-            source = with_defect(mutant)
+            source = mutant.source()
             compile(source, mutant.file, "exec")
         except (SyntaxError, ValueError) as error:
             faults[mutant.name] = str(error)
@@ -67,8 +70,34 @@ def test_there_are_at_least_forty_and_some_in_every_package():
 
 def test_replaced_text_that_is_missing():
     gone = Mutant("gone", "", "privacy/ledger.py", "no such text", "", ())
-    with pytest.raises(ValueError, match=r"privacy/ledger.py must contain the text of 'gone' once"):
-        with_defect(gone)
+    with pytest.raises(ValueError, match="'gone'"):
+        gone.source()
+
+
+@pytest.mark.parametrize("target", ["no_such_function", "Ledger.no_such_method"])
+def test_patched_name_that_is_missing(target):
+    with pytest.raises(ValueError, match=target):
+        Patch("gone", "", target, "None", ()).source()
+
+
+def test_a_patch_takes_the_name_of_the_original():
+    for target, new in (
+        ("_error_rate", "lambda *args: -original(*args)"),
+        ("Ledger.for_person", "def replacement(self, sensitivity):\n    return original\n"),
+    ):
+        module = types.ModuleType("copy")
+        patched = Patch("patched", "", target, new, ())
+        source = patched.source()
+        assert source.startswith((copies.PACKAGE / patched.file).read_text(encoding="utf-8"))
+        sys.modules[module.__name__] = module
+        try:
+            exec(source, vars(module))
+        finally:
+            del sys.modules[module.__name__]
+        if target == "_error_rate":
+            assert module._error_rate(Fraction(4), 1) == -2
+        else:
+            assert module.Ledger(1, 0).for_person(None).__name__ == "for_person"
 
 
 def test_a_clean_copy_is_clean():
@@ -82,7 +111,7 @@ def test_it_is_detected(name):
 
 
 def test_a_copy_that_does_not_run_is_no_violation(monkeypatch):
-    monkeypatch.setattr(copies, "with_defect", lambda mutant: "no python")
+    monkeypatch.setattr(Mutant, "source", lambda mutant: "no python")
     with pytest.raises(ValueError, match="cannot be imported"):
         detect(broken(""))
 

@@ -12,16 +12,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score, roc_curve
 
 from skpublicdp import PAPQueryRelease, SemiPrivateClassifier
-from skpublicdp.audit import (
-    TracingAttack,
-    epsilon_bounds,
-    reduce_public_data,
-    tracing,
-    tracing_attack,
-)
+from skpublicdp.audit import TracingAttack, reduce_public_data, tracing_attack
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.query_release import MarginalQueries, StumpQueries
 from tests.helpers import FALSE_ALARM, allowed_failures
+from tests.internals.audit import epsilon_bounds, tracing
 
 
 def people(rng, n, shares):
@@ -287,11 +282,11 @@ class TestRefusals:
             tracing_attack(np.zeros(4), range(4), **rows)
         with pytest.raises(NotFittedError):
             tracing_attack(PAPQueryRelease(), range(4), **rows)
-        with pytest.raises(ValueError, match="finite numbers of shape"):
+        with pytest.raises(ValueError, match="finite numbers"):
             tracing_attack(np.zeros((4, 1)), range(4), holds=is_one, **rows)
-        with pytest.raises(ValueError, match=r"shape \(5, n_rows\), .* for reference"):
+        with pytest.raises(ValueError, match=r"\(5, n_rows\)"):
             tracing_attack(np.zeros(5), np.arange(4), holds=is_one, **rows)
-        with pytest.raises(ValueError, match="at least two reference rows"):
+        with pytest.raises(ValueError, match="reference rows"):
             tracing_attack(
                 np.zeros(4), np.arange(4), holds=is_one, **{**rows, "reference": np.ones((1, 4))}
             )

@@ -24,28 +24,29 @@ from skpublicdp.accounting import (
     Steps,
     plan_delta,
 )
-from skpublicdp.audit import audit_privacy, verify_privacy
-from skpublicdp.audit.data_sets import Domain
-from skpublicdp.audit.observe import canonical_form, describe_difference, first_difference
-from skpublicdp.audit.privacy_loss import PrivacyLosses, gaussian_delta
-from skpublicdp.audit.sensitivity import (
-    IncomparableError,
-    error_range,
-    log_partition_function,
-    member_errors,
-)
-from skpublicdp.audit.verification import Verification
+from skpublicdp.audit import Verification, audit_privacy, verify_privacy
 from skpublicdp.hypotheses import Thresholds
-from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
-from skpublicdp.mechanisms.randomness import random_bits
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.privacy.ledger import Ledger, public_computation
 from tests import ROOT
 from tests.audit import __main__ as command
 from tests.audit import checks
 from tests.audit.catalogue import catalogue
 from tests.audit.checks import run_check, table
 from tests.helpers import two_up
+from tests.internals.audit import (
+    Domain,
+    IncomparableError,
+    PrivacyLosses,
+    canonical_form,
+    describe_difference,
+    error_range,
+    first_difference,
+    gaussian_delta,
+    log_partition_function,
+    member_errors,
+)
+from tests.internals.mechanisms import Choice, Lazy, Leaf, OneOf, Product, random_bits
+from tests.internals.privacy import Ledger, public_computation
 
 PAGE = ROOT / "docs" / "user_guide" / "why_believe_it.md"
 BITS = [[0.0], [1.0]]
@@ -195,7 +196,7 @@ class TestCorrectEstimators:
     def test_a_secret_draw_may_change_all_later_steps(self):
         result = verified(Relabels, 2, max_fits=100)
         assert result.holds, result
-        with pytest.raises(ValueError, match="max_fits=8 is too small to enumerate all outcomes"):
+        with pytest.raises(ValueError, match="max_fits=8"):
             verified(Relabels, 2, max_fits=8)
 
     def test_a_draw_within_a_part_that_a_theorem_pays_for(self):
@@ -216,7 +217,7 @@ class TestCorrectEstimators:
         assert "counts: the privacy loss exceeds its ledger entry" in result.findings
 
     def test_an_estimator_in_place_of_a_class_is_refused(self):
-        with pytest.raises(TypeError, match="a class or a function"):
+        with pytest.raises(TypeError, match="class or a function"):
             verify_privacy(Fraction(1, 2), [[0.0], [1.0]], 2)
 
     def test_a_fit_that_always_fails(self):
@@ -674,7 +675,7 @@ def test_the_command(monkeypatch, capsys, findings, code, verdict):
 
 
 def test_the_command_stops_at_names_that_are_not_in_the_table():
-    with pytest.raises(ValueError, match=r"names must be names in the table .*; got 'nobody'"):
+    with pytest.raises(ValueError, match="'nobody'"):
         command.main("PublicFit", "nobody")
 
 

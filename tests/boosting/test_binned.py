@@ -10,17 +10,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
-from skpublicdp.boosting import bin_splits
-from skpublicdp.boosting import binned as module
-from skpublicdp.boosting.binned import FineBinnedRows
-from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_bins
-from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss, sum_packed
-from skpublicdp.boosting.model import MAX_MARGIN, TARGET_LEVELS
-from skpublicdp.data import binning, streaming
-from skpublicdp.data.binning import count_below, cut_points, fine_edges, snap_to_edges
-from skpublicdp.data.schema import Column
-from skpublicdp.hypotheses.contingency import contingency_table
 from tests.boosting.test_privacy import PUBLIC, cells_of, every_row, grid, some_rows, some_tree
+from tests.internals.boosting import (
+    LOGISTIC,
+    MAX_MARGIN,
+    SQUARED,
+    TARGET_LEVELS,
+    Binner,
+    ColumnBins,
+    FineBinnedRows,
+    MultinomialLoss,
+    bin_splits,
+    make_binner,
+    refine_bins,
+    sum_packed,
+)
+from tests.internals.boosting import binned as module
+from tests.internals.data import (
+    Column,
+    binning,
+    count_below,
+    cut_points,
+    fine_edges,
+    snap_to_edges,
+    streaming,
+)
+from tests.internals.hypotheses import contingency_table
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
 

@@ -16,7 +16,6 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp import PrivacyBudget, SemiPrivateBoostingClassifier
 from skpublicdp.accounting import gaussian_epsilon, gaussian_mu_squared
-from skpublicdp.boosting.budget_split import MIN_ROWS_PER_LABEL_NOISE
 from skpublicdp.exceptions import (
     DriftWarning,
     NoPublicDataWarning,
@@ -24,6 +23,7 @@ from skpublicdp.exceptions import (
     SlicedPublicDataWarning,
     UnknownCategoriesWarning,
 )
+from tests.internals.boosting import MIN_ROWS_PER_LABEL_NOISE
 
 no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 alike = pytest.mark.filterwarnings(
@@ -344,7 +344,7 @@ def test_trees_for_three_labels_fit_into_any_budget(accountant):
     assert 0.9 < budget.spent().epsilon <= 1
     assert clf.score(NEW, NEW_THREE) > 0.87
     assert len(fitted(y=THREE, method="votes", max_rounds=2).trees_) == 2
-    with pytest.raises(ValueError, match=r"epsilon = 1e-09 is so small .* leaf sums"):
+    with pytest.raises(ValueError, match="leaf sums"):
         fitted(
             y=THREE,
             method="votes",
@@ -555,26 +555,26 @@ def secretive(frame):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"rows": X[:9], "y": Y}, "inconsistent numbers of samples"),
+        ({"rows": X[:9], "y": Y}, "numbers of samples"),
         ({"y": np.ones(4000)}, "at least two classes"),
-        ({"y_public": Y[:200], "X_public": None}, "y_public was passed without X_public"),
-        ({"y_public": Y[:3]}, "one label per row of X_public; got 3 labels for 200 rows"),
-        ({"is_public": np.ones(4000, dtype=bool)}, "at least one private row"),
-        ({"is_public": np.ones(9, dtype=bool)}, "one boolean per row of X"),
-        ({"X_public": PUBLIC[:, :2]}, "X_public must have the same columns as X"),
-        ({"classes": ["no", "maybe"]}, "labels that are not listed in classes"),
+        ({"y_public": Y[:200], "X_public": None}, "without X_public"),
+        ({"y_public": Y[:3]}, "3 labels for 200"),
+        ({"is_public": np.ones(4000, dtype=bool)}, "one private row"),
+        ({"is_public": np.ones(9, dtype=bool)}, "one boolean per row"),
+        ({"X_public": PUBLIC[:, :2]}, "X_public must have"),
+        ({"classes": ["no", "maybe"]}, "listed in classes"),
         (
             {"rows": secretive(FRAME), "y": FRAME_Y, "X_public": PUBLIC_FRAME},
-            "age.* must contain numbers only",
+            "age.* numbers",
         ),
         (
             {"rows": FRAME, "y": FRAME_Y, "X_public": None},
-            "color must come from public rows",
+            "color must",
         ),
-        ({"epsilon": 0}, "The 'epsilon' parameter of SemiPrivateBoostingClassifier"),
-        ({"delta": 1}, "The 'delta' parameter of SemiPrivateBoostingClassifier"),
-        ({"method": "trees"}, "The 'method' parameter of SemiPrivateBoostingClassifier"),
-        ({"y": None}, "requires y to be passed"),
+        ({"epsilon": 0}, "'epsilon' parameter"),
+        ({"delta": 1}, "'delta' parameter"),
+        ({"method": "trees"}, "'method' parameter"),
+        ({"y": None}, "requires y"),
     ],
 )
 def test_errors_are_a_sentence_without_private_values(arguments, message):
@@ -602,7 +602,7 @@ def test_a_budget_of_one_fit_holds_one_fit(accountant, method):
     assert [entry.n_rows for entry in budget.ledger] == [4000]
     if accountant != "pure":  # which knows of (ε, δ) alone
         assert budget.ledger[0].event == clf.privacy_.event
-    with pytest.raises(PrivacyBudgetError, match="is left of the budget"):
+    with pytest.raises(PrivacyBudgetError, match="is left of"):
         clf.fit("no rows at all", None)
     assert len(budget.ledger) == 1
     assert clf.score(NEW, labelled(NEW_LOG_ODDS)) > 0.7
@@ -640,9 +640,9 @@ def test_surplus_rows_of_a_person_do_not_count():
     assert clf.privacy_.unit == "replace one person, up to 2 private rows"
     labels = np.append(Y[:-1], "a label that does not count")
     assert same(clf, fitted(y=labels, max_rows_per_group=2, groups=groups))
-    with pytest.raises(ValueError, match="groups was passed, but max_rows_per_group is not set"):
+    with pytest.raises(ValueError, match="groups was passed"):
         fitted(groups=groups)
-    with pytest.raises(ValueError, match="max_rows_per_group=2 is set, but groups was not passed"):
+    with pytest.raises(ValueError, match="max_rows_per_group=2"):
         fitted(max_rows_per_group=2)
 
 
@@ -680,7 +680,7 @@ def test_a_budget_too_small_for_sums_votes(delta):
     assert {"tree" in spent.name for spent in clf.privacy_.mechanisms} == {True}
     budget = PrivacyBudget(1, 1e-6, for_tests=True)
     clf.set_params(method="moments", budget=budget)
-    with pytest.raises(ValueError, match=r"epsilon = 1e-09 is so small .* method='votes'"):
+    with pytest.raises(ValueError, match="method='votes'"):
         clf.fit(X, Y, X_public=PUBLIC)
     assert budget.ledger == []
 

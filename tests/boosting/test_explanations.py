@@ -13,8 +13,7 @@ from skpublicdp import (
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
 )
-from skpublicdp.boosting.explain import Shape
-from skpublicdp.boosting.terms import N_TERMS_SHOWN, merge_bins, range_text
+from tests.internals.boosting import N_TERMS_SHOWN, Shape, merge_bins, range_text
 
 RNG = np.random.default_rng(0)
 N, N_PUBLIC = 4000, 250

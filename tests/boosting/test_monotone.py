@@ -15,19 +15,19 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
 )
-from skpublicdp.boosting.bin_splits import BinSplits, apply_tree
-from skpublicdp.boosting.model import AdditiveModel
-from skpublicdp.boosting.monotone import (
+from skpublicdp.hypotheses import PublicSample
+from tests.boosting.test_privacy import grid
+from tests.internals.boosting import (
+    AdditiveModel,
+    BinSplits,
+    apply_tree,
     isotonic_projection,
     monotone_leaf_projection,
     project_monotone,
     validate_monotonic_cst,
 )
-from skpublicdp.data.schema import build_schema
-from skpublicdp.data.tables import Table
-from skpublicdp.hypotheses import PublicSample
-from skpublicdp.hypotheses.trees import DecisionTree
-from tests.boosting.test_privacy import grid
+from tests.internals.data import Table, build_schema
+from tests.internals.hypotheses import DecisionTree
 
 SIZES = [5, 4, 3]  # of three columns of numbers; the last cell of each is for missing values
 CELLS = np.array(list(itertools.product(*map(range, SIZES)))).T
@@ -216,12 +216,12 @@ def test_true_constraints_do_no_harm():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"town": 1}, "monotonic_cst must name columns of X; X has no column 'town'"),
-        ({3: 1}, "monotonic_cst must name columns of X; X has no column 3"),
-        ([1, 0], r"a sequence of 3 values, one per column. .*; got \[1, 0\]"),
-        ([1, [0], 0], r"a sequence of 3 values, one per column. .*; got \[1, \[0\], 0\]"),
-        ({"age": 2}, r"a sequence of 3 values, one per column. .*; got \{'age': 2\}"),
-        ({"job": 1}, "must be 0 for categorical columns, and column job is"),
+        ({"town": 1}, "no column 'town'"),
+        ({3: 1}, "no column 3"),
+        ([1, 0], r"got \[1, 0\]"),
+        ([1, [0], 0], r"got \[1, \[0\], 0\]"),
+        ({"age": 2}, r"got \{'age': 2\}"),
+        ({"job": 1}, "column job"),
     ],
 )
 def test_errors(given, message):
@@ -243,6 +243,6 @@ def test_columns_are_given_by_name_by_position_or_all_of_them(given):
 
 def test_three_labels_have_no_direction():
     clf = SemiPrivateBoostingClassifier(monotonic_cst={"age": 1}, random_state=0)
-    with pytest.raises(ValueError, match="only for binary classification and regression; y has 3"):
+    with pytest.raises(ValueError, match="y has 3"):
         clf.fit(X, np.arange(len(X)) % 3, X_public=PUBLIC)
     clf.set_params(monotonic_cst={"age": 0}).fit(X, np.arange(len(X)) % 3, X_public=PUBLIC)

@@ -13,40 +13,45 @@ from scipy.spatial import ConvexHull
 from scipy.special import logsumexp
 
 from skpublicdp.accounting import Sensitivity, gaussian_mu_squared
-from skpublicdp.boosting import term_posterior
-from skpublicdp.boosting.adaptive_bins import SPLIT_LEVELS, BinSplitter
-from skpublicdp.boosting.bin_splits import candidate_splits, refine_splits
-from skpublicdp.boosting.binned import FineBinnedRows
-from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_bins, refine_scores
-from skpublicdp.boosting.budget_split import (
-    MISMATCH,
-    ROUND_SHARES,
-    StageBudget,
-    additive_share,
-    can_afford_boosting,
-)
-from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
-from skpublicdp.boosting.model import (
+from tests.internals.boosting import (
+    LOGISTIC,
     MARGIN_UNIT,
     MAX_GRADIENT,
     MAX_MARGIN,
+    MAX_SCORE,
+    MISMATCH,
+    PRIOR_VARIANCES,
+    ROUND_SHARES,
+    SPLIT_LEVELS,
+    SQUARED,
+    STRATEGY_UNIT,
     TARGET_LEVELS,
     AdditiveModel,
-    probabilities,
-)
-from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy
-from skpublicdp.boosting.term_posterior import (
-    MAX_SCORE,
-    PRIOR_VARIANCES,
+    Binner,
+    BinSplitter,
+    ColumnBins,
+    FineBinnedRows,
+    HistogramStrategy,
+    MultinomialLoss,
+    StageBudget,
     TermPosterior,
+    TrainingData,
+    additive_share,
     allocation_grid,
+    can_afford_boosting,
+    candidate_splits,
+    make_binner,
     neyman_allocation,
     piecewise_linear_guess,
+    probabilities,
+    refine_bins,
+    refine_scores,
+    refine_splits,
     smoothing_prior,
+    term_posterior,
 )
-from skpublicdp.boosting.training_data import TrainingData
-from skpublicdp.data.schema import Column
-from skpublicdp.privacy.ledger import Ledger, noise_is_representable
+from tests.internals.data import Column
+from tests.internals.privacy import Ledger, noise_is_representable
 from tests.kit import Recorder
 
 # Losses: contribution of one row to its bin

@@ -9,11 +9,10 @@ import pytest
 from sklearn.utils._testing import ignore_warnings
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
-from skpublicdp.data.one_hot import NONE
-from skpublicdp.data.schema import OTHER
 from skpublicdp.exceptions import NoPublicDataWarning
 from tests.boosting.test_explanations import margins_of
 from tests.boosting.test_privacy import neighbours_compared
+from tests.internals.data import NONE, OTHER
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
 
@@ -218,7 +217,7 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(n_classes, de
 
 def test_displays_find_a_column_by_its_own_name_or_position(models):
     pytest.importorskip("matplotlib")
-    from skpublicdp.plotting.shape_selection import find_shapes
+    from tests.internals.plotting import find_shapes
 
     _, model = models["two, much"]
     age, job, kin = model.shapes_

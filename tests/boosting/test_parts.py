@@ -9,39 +9,39 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.special import expit, ndtri, softmax
 
 from skpublicdp.accounting import Draw, Either, Gaussian, Steps, gaussian_mu_squared, plan_delta
-from skpublicdp.boosting import additive_posterior, strategy
-from skpublicdp.boosting.additive_fit import AdditiveFit
-from skpublicdp.boosting.additive_posterior import (
-    MISMATCH,
-    GaussianPosterior,
-    NoisyStatistic,
-    WeightedPublicRows,
-    fit_prior_variances,
-    gauss_newton_update,
-    prior_covariances,
-)
-from skpublicdp.boosting.binned import BinnedData
-from skpublicdp.boosting.budget_split import (
+from tests.boosting.test_privacy import grid
+from tests.internals.boosting import (
     CLASS_COUNT_SHARE,
     LEAF_SHARE,
     MAX_TREES,
+    MISMATCH,
     ROUND_SHARES,
     TREE_TRIALS,
+    AdditiveFit,
+    BinnedData,
+    GaussianPosterior,
+    NoisyStatistic,
     StageBudget,
+    WeightedPublicRows,
+    _leaf_posterior,
+    additive_posterior,
     basic_composition_is_better,
+    calibrate_weights,
     choose_trial,
+    expected_bin_shares,
+    fit_prior_variances,
+    gauss_newton_update,
     make_stage_budget,
     n_histogram_rounds,
     n_measured_trees,
     n_voting_trees,
     plan_tree_trial,
+    prior_covariances,
     signal_to_noise,
+    strategy,
     vote_step,
 )
-from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
-from skpublicdp.boosting.private_trees import _leaf_posterior
-from skpublicdp.privacy.ledger import Ledger
-from tests.boosting.test_privacy import grid
+from tests.internals.privacy import Ledger
 
 FEATURES = grid(4, 3)
 N, M = 500, 40

@@ -29,36 +29,44 @@ from skpublicdp.accounting import (
     rho_price,
     zcdp_rho,
 )
-from skpublicdp.boosting import additive_fit, binned, covariate_shift, newton_fit
-from skpublicdp.boosting.additive_fit import AdditiveFit
-from skpublicdp.boosting.additive_posterior import WeightedPublicRows, prior_covariances
-from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
-from skpublicdp.boosting.binned import BinnedData, FineBinnedRows
-from skpublicdp.boosting.binner import Binner, ColumnBins
-from skpublicdp.boosting.covariate_shift import ShiftEstimate
-from skpublicdp.boosting.histograms import gradient_histogram, measure
-from skpublicdp.boosting.model import (
+from tests.audit.subjects import RiskScore
+from tests.helpers import assert_private
+from tests.internals.boosting import (
     MARGIN_UNIT,
     MAX_GRADIENT,
     MAX_MARGIN,
-    AdditiveModel,
-    boosting_weights,
-    null_model,
-    scaled_gradients,
-)
-from skpublicdp.boosting.private_trees import MAX_ROW_WEIGHT, PrivateTreeBooster, leaf_gradients
-from skpublicdp.boosting.public_labels import WarmStart
-from skpublicdp.boosting.strategy import (
+    MAX_ROW_WEIGHT,
     STRATEGY_UNIT,
+    AdditiveFit,
+    AdditiveModel,
+    BinnedData,
+    Binner,
+    ColumnBins,
+    FineBinnedRows,
     HistogramStrategy,
+    PrivateTreeBooster,
+    ShiftEstimate,
+    WarmStart,
+    WeightedPublicRows,
+    additive_fit,
+    binned,
+    boosting_weights,
+    candidate_splits,
+    covariate_shift,
+    gradient_histogram,
     identity_strategy,
+    leaf_gradients,
+    measure,
+    newton_fit,
+    null_model,
     optimised_strategy,
+    prior_covariances,
+    scaled_gradients,
+    tree_cover,
 )
-from skpublicdp.data.schema import Column
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.privacy.ledger import Ledger
-from tests.audit.subjects import RiskScore
-from tests.helpers import assert_private
+from tests.internals.data import Column
+from tests.internals.mechanisms import probabilities
+from tests.internals.privacy import Ledger
 from tests.kit import Recorder
 
 WEIGHING = "noisy sums that weigh the public model"

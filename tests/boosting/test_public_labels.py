@@ -7,16 +7,17 @@ from scipy.special import expit
 from sklearn.metrics import log_loss, r2_score, roc_auc_score
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
-from skpublicdp.boosting import additive_fit
-from skpublicdp.boosting.additive_posterior import GaussianPosterior, WeightedPublicRows
-from skpublicdp.boosting.public_labels import (
+from tests.internals.boosting import (
+    GaussianPosterior,
+    WeightedPublicRows,
+    additive_fit,
     evidence_weights,
     laplace_approximation,
     mix_gaussians,
     mix_models,
+    read_training_data,
     warm_starts,
 )
-from skpublicdp.boosting.training_data import read_training_data
 
 RNG = np.random.default_rng(0)
 

@@ -21,15 +21,21 @@ from skpublicdp import (
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
 )
-from skpublicdp.boosting import default_public_model, public_margins, stacking
-from skpublicdp.boosting.loss import LOGISTIC, SQUARED, MultinomialLoss
-from skpublicdp.boosting.model import MAX_GRADIENT
-from skpublicdp.boosting.private_trees import _plan_equal_draws
-from skpublicdp.boosting.public_labels import PublicLabels
-from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data import open_rows
 from skpublicdp.hypotheses import Corrections, Stumps
-from skpublicdp.privacy.ledger import Ledger
+from tests.internals.boosting import (
+    LOGISTIC,
+    MAX_GRADIENT,
+    SQUARED,
+    MultinomialLoss,
+    PublicLabels,
+    _plan_equal_draws,
+    default_public_model,
+    public_margins,
+    read_training_data,
+    stacking,
+)
+from tests.internals.privacy import Ledger
 
 N_PUBLIC = 300
 
@@ -501,12 +507,12 @@ def test_infinite_numbers_of_labelled_public_rows():
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (Scaled().fit(X, Y), "independently of the others"),
-        (Batch().fit(X, Y), "independently of the others"),
+        (Scaled().fit(X, Y), "independently"),
+        (Batch().fit(X, Y), "independently"),
         (LogisticRegression(), "not fitted"),
-        (LogisticRegression().fit(X, Y + 5), "classes_ are at least two of the labels"),
-        (LinearRegression().fit(X, Y), "a classifier with predict_proba"),
-        (StandardScaler().fit(X), "a classifier with predict_proba"),
+        (LogisticRegression().fit(X, Y + 5), "classes_"),
+        (LinearRegression().fit(X, Y), "predict_proba"),
+        (StandardScaler().fit(X), "predict_proba"),
         (np.arange(3), "public_model"),
     ],
 )
@@ -521,7 +527,7 @@ def test_an_error_on_private_rows_does_not_quote_them():
     clf = SemiPrivateBoostingClassifier(public_model=Picky().fit(X, Y), random_state=0)
     private = X.copy()
     private[7, 3] = 12345.0
-    with pytest.raises(ValueError, match="cannot predict some rows") as caught:
+    with pytest.raises(ValueError, match="cannot predict") as caught:
         clf.fit(private, Y, X_public=PUBLIC)
     assert "12345" not in str(caught.value)
     assert caught.value.__cause__ is None

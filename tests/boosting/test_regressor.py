@@ -17,16 +17,18 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp import PrivacyBudget, SemiPrivateBoostingRegressor
 from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.boosting.loss import SQUARED
-from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, TARGET_LEVELS
-from skpublicdp.boosting.outcome_range import OutcomeRange
-from skpublicdp.boosting.residual_histogram import (
+from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError, UnknownCategoriesWarning
+from skpublicdp.plotting import ShapeDisplay
+from tests.internals.boosting import (
+    MARGIN_UNIT,
+    MAX_GRADIENT,
     RESIDUAL_EDGES,
+    SQUARED,
+    TARGET_LEVELS,
+    OutcomeRange,
     residual_fractions,
     residual_quantiles,
 )
-from skpublicdp.exceptions import NoPublicDataWarning, PrivacyBudgetError, UnknownCategoriesWarning
-from skpublicdp.plotting import ShapeDisplay
 from tests.kit import Recorder
 
 matplotlib.use("Agg")
@@ -128,7 +130,7 @@ def test_display():
     display = ShapeDisplay.from_estimator(fitted())
     assert display.axes_[0].get_title() == "x0"
     assert display.axes_[0].get_ylabel() == "mean outcome"
-    with pytest.raises(ValueError, match="target must be None for a regressor"):
+    with pytest.raises(ValueError, match="target must be None"):
         ShapeDisplay.from_estimator(fitted(), target=1)
 
 
@@ -255,7 +257,7 @@ def test_no_public_rows():
     assert reg.drift_ is None
     weak = fitted(public=None, bounds=(-3, 3), epsilon=0.5)
     assert weak.score(NEW, NEW_Y) > 0.1
-    with pytest.raises(ValueError, match=r"Outcomes require bounds .* Pass outcome_bounds="):
+    with pytest.raises(ValueError, match="outcome_bounds="):
         fitted(public=None, outcome_bounds=None)
 
 
@@ -267,26 +269,26 @@ def test_no_public_rows():
         ({"outcome_bounds": None, "y_public": np.full(300, np.nan)}, "Pass outcome_bounds="),
         (
             {"outcome_bounds": None, "y_public": np.full(300, 7.0)},
-            "cannot be derived from the public outcomes",
+            "public outcomes",
         ),
         ({"outcome_bounds": (3, 1)}, "low < high"),
         ({"outcome_bounds": (0, np.inf)}, "low < high"),
         ({"outcome_bounds": 3.0}, "outcome_bounds"),
-        ({"y": np.where(np.arange(5000) == 3, np.nan, Y)}, "outcomes must be finite"),
-        ({"y": np.where(np.arange(5000) == 3, np.inf, Y)}, "outcomes must be finite"),
+        ({"y": np.where(np.arange(5000) == 3, np.nan, Y)}, "must be finite"),
+        ({"y": np.where(np.arange(5000) == 3, np.inf, Y)}, "must be finite"),
         (
             {"y": np.where(np.arange(5000) == 3, "a secret", "1")},
-            "outcomes must be finite numbers.*SemiPrivateBoostingClassifier for labels",
+            "Classifier for labels",
         ),
         ({"y": np.stack([Y, Y], axis=1)}, "1d array"),
-        ({"y": Y[:9]}, "inconsistent numbers of samples"),
-        ({"y": None}, "requires y to be passed"),
-        ({"y_public": np.full(300, np.inf)}, "outcomes must be finite"),
-        ({"y_public": Y[:3]}, "one label per row of X_public"),
-        ({"method": "votes"}, "The 'method' parameter of SemiPrivateBoostingRegressor"),
+        ({"y": Y[:9]}, "numbers of samples"),
+        ({"y": None}, "requires y"),
+        ({"y_public": np.full(300, np.inf)}, "must be finite"),
+        ({"y_public": Y[:3]}, "label per row of X_p"),
+        ({"method": "votes"}, "'method' parameter"),
         (
             {"epsilon": 1e-9},
-            "epsilon = 1e-09 is so small .* Check that epsilon has the intended value.$",
+            r"epsilon = 1e-09 .*value\.$",
         ),
         ({"epsilon": 1e-9, "delta": 0, "public": None}, "is so small"),
     ],
@@ -344,7 +346,7 @@ def test_persons_are_protected():
     np.testing.assert_array_equal(
         fitted(y=surplus, max_rows_per_group=2, groups=groups).predict(NEW), reg.predict(NEW)
     )
-    with pytest.raises(ValueError, match="max_rows_per_group=2 is set, but groups was not passed"):
+    with pytest.raises(ValueError, match="max_rows_per_group=2"):
         fitted(max_rows_per_group=2)
     with sklearn.config_context(enable_metadata_routing=True):
         search = GridSearchCV(
@@ -361,7 +363,7 @@ def test_a_budget_is_charged_once(epsilon):
     assert reg.privacy_.entry == 1
     assert len(budget.ledger) == 1
     assert 0.9 * epsilon < budget.spent().epsilon <= epsilon
-    with pytest.raises(PrivacyBudgetError, match="is left of the budget"):
+    with pytest.raises(PrivacyBudgetError, match="is left of"):
         reg.fit("no rows at all", None)
     reg.interval(NEW[:5])
     assert len(budget.ledger) == 1

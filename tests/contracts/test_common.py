@@ -16,6 +16,7 @@ from skpublicdp import (
 )
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
+from tests.internals.query_release import synthetic
 
 ESTIMATORS = [
     SemiPrivateClassifier(),
@@ -42,7 +43,7 @@ ESTIMATORS = [
 @pytest.fixture(autouse=True)
 def few_rows_are_drawn(monkeypatch):
     """How many rows are drawn from released tables is nothing that scikit-learn checks."""
-    monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 2000)
+    monkeypatch.setattr(synthetic, "N_TREE_ROWS", 2000)
 
 
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")

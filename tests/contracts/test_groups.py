@@ -21,10 +21,10 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.data.labelled_inputs import read_partially_labelled
 from skpublicdp.hypotheses import Stumps
-from skpublicdp.sanitizers import QuantileSanitizer, quantile_sanitizer
-from skpublicdp.sanitizers.quantiles import CandidateGrid
+from skpublicdp.sanitizers import QuantileSanitizer
+from tests.internals.data import read_partially_labelled
+from tests.internals.sanitizers import CandidateGrid, quantile_sanitizer
 from tests.kit import EnumeratedRun, Recorder, enumerate_runs, index_by_release, worst_ratio
 
 few_rows = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.TooFewRowsWarning")
@@ -241,16 +241,16 @@ class TestRows:
     @pytest.mark.parametrize(
         ("k", "groups", "message"),
         [
-            (2, None, "max_rows_per_group=2 is set, but groups was not passed. Pass"),
-            (None, GROUPS, "groups was passed, but max_rows_per_group is not set. Set it"),
-            (2, GROUPS[:-1], r"groups must identify one person per row of X, shape \(600,\); got"),
+            (2, None, "max_rows_per_group=2"),
+            (None, GROUPS, "groups was passed"),
+            (2, GROUPS[:-1], r"groups must .*\(600,\)"),
             (
                 2,
                 GROUPS[:, None],
-                r"groups must identify one person per row of X, shape \(600,\); got",
+                r"groups must .*\(600,\)",
             ),
-            (2, [*GROUPS[1:], None], "groups must identify a person for every private row"),
-            (2, [*GROUPS[1:], np.nan], "groups must identify a person for every private row"),
+            (2, [*GROUPS[1:], None], "every private row"),
+            (2, [*GROUPS[1:], np.nan], "every private row"),
         ],
     )
     def test_one_clear_sentence(self, estimator, k, groups, message):
@@ -264,7 +264,7 @@ class TestRows:
 
     @pytest.mark.parametrize("k", [0, -1, 1.5, "2"])
     def test_senseless_numbers_of_rows(self, k):
-        with pytest.raises(ValueError, match="'max_rows_per_group' parameter"):
+        with pytest.raises(ValueError, match="'max_rows_per_group'"):
             SemiPrivateClassifier(max_rows_per_group=k).fit(X, Y, groups=GROUPS)
 
     def test_more_rows_per_person_cost_accuracy_and_not_privacy(self):
@@ -304,9 +304,7 @@ class TestRouting:
         step = "semiprivateclassifier__"
         pipe.fit(X, Y, **{f"{step}groups": GROUPS, f"{step}is_public": MASK})
         assert pipe[-1].privacy_.n_private == counted(GROUPS[~MASK])
-        with pytest.raises(
-            ValueError, match="max_rows_per_group=2 is set, but groups was not passed"
-        ):
+        with pytest.raises(ValueError, match="max_rows_per_group=2"):
             pipe.fit(X, Y)
 
     @pytest.mark.parametrize("estimator", [CLF, make_pipeline(StandardScaler(), CLF)])
@@ -356,9 +354,7 @@ class TestRouting:
     def test_missing_in_a_search(self, routing):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            with pytest.raises(
-                ValueError, match="max_rows_per_group=2 is set, but groups was not passed"
-            ):
+            with pytest.raises(ValueError, match="max_rows_per_group=2"):
                 GridSearchCV(CLF, {"epsilon": [1.0]}, error_score="raise").fit(X, Y)
 
 

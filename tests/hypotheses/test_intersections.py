@@ -12,17 +12,19 @@ from scipy.optimize import linprog
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces, Union
-from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, tabulate
-from skpublicdp.hypotheses.contingency import contingency_table
-from skpublicdp.hypotheses.halfspace_sets import (
+from tests.helpers import public_sample
+from tests.internals.hypotheses import (
     PERTURBATIONS,
+    TABULATION_CHUNK_ROWS,
     AffineHull,
     HalfspaceSet,
     all_supported_halfspaces,
+    contingency_table,
     halfspaces_near,
+    max_pool_size,
+    tabulate,
+    unrank,
 )
-from skpublicdp.hypotheses.intersections import max_pool_size, unrank
-from tests.helpers import public_sample
 
 LINE = np.arange(4)[:, None]
 SHAPES = {
@@ -586,16 +588,16 @@ def test_the_largest_pool_fits(most):
 @pytest.mark.parametrize(
     ("arguments", "classes", "message"),
     [
-        ({}, (0, 1, 2), "HalfspaceIntersections supports at most two classes, but y has 3"),
+        ({}, (0, 1, 2), "y has 3"),
         (
             {"max_intersections": 0},
             (0, 1),
-            "max_intersections must be an integer >= 1; got 0",
+            "max_intersections must",
         ),
-        ({"max_intersections": True}, (0, 1), "integer >= 1; got True"),
-        ({"max_halfspaces": 1}, (0, 1), "max_halfspaces must be an integer >= 2; got 1"),
-        ({"max_halfspaces": 9.0}, (0, 1), "max_halfspaces must be an integer >= 2; got 9.0"),
-        ({"pool": "all"}, (0, 1), "pool must be .*got 'all'"),
+        ({"max_intersections": True}, (0, 1), "got True"),
+        ({"max_halfspaces": 1}, (0, 1), "max_halfspaces must"),
+        ({"max_halfspaces": 9.0}, (0, 1), "max_halfspaces must"),
+        ({"pool": "all"}, (0, 1), "pool must"),
     ],
 )
 def test_invalid_settings_are_explained(arguments, classes, message):

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skpublicdp.boosting.bin_splits import BinSplits
 from skpublicdp.hypotheses import PublicSample
-from skpublicdp.hypotheses.splits import Splits
-from skpublicdp.hypotheses.trees import DecisionTree
+from tests.internals.boosting import BinSplits
+from tests.internals.hypotheses import DecisionTree, Splits
 
 CUTS = [0.5, 1.5, 2.5]
 GRID = np.array(list(itertools.product(np.arange(4.0), repeat=2)))

@@ -28,8 +28,6 @@ from skpublicdp.guarantees import (
     n_label_boost,
     n_uniform,
 )
-from skpublicdp.guarantees.growth import smallest_integer
-from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
 from skpublicdp.hypotheses import (
     DecisionTrees,
     FiniteClass,
@@ -39,12 +37,24 @@ from skpublicdp.hypotheses import (
     Stumps,
     Thresholds,
 )
-from skpublicdp.hypotheses.boxes import n_boxes
-from skpublicdp.label_boost.guarantee import RESAMPLED_ROWS, _is_subclass, label_boost_guarantee
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan, RelabellingRound
-from skpublicdp.label_boost.relabelling import log_n_labelings, relabel
-from skpublicdp.privacy.ledger import Ledger
 from tests.helpers import allowed_failures
+from tests.internals.guarantees import (
+    LabellerDraw,
+    labeller_error,
+    relative_deviation_bound,
+    smallest_integer,
+)
+from tests.internals.hypotheses import n_boxes
+from tests.internals.label_boost import (
+    RESAMPLED_ROWS,
+    LabelBoostPlan,
+    RelabellingRound,
+    _is_subclass,
+    label_boost_guarantee,
+    log_n_labelings,
+    relabel,
+)
+from tests.internals.privacy import Ledger
 from tests.label_boost.test_label_boost import Constant, Recorder
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
@@ -375,7 +385,7 @@ class TestFinite:
         X, y = population(np.random.default_rng(0), 300)
         for vc in (-1, 0.5, True):
             base = SemiPrivateClassifier(FiniteClass(MODELS, vc_dimension=vc))
-            with pytest.raises(ValueError, match="vc_dimension must be an integer >= 0"):
+            with pytest.raises(ValueError, match=r"vc_dimension .*>= 0"):
                 base.fit(X[:, :1], np.maximum(y, 0))
         assert (
             clone(
@@ -506,9 +516,7 @@ def test_sizes_at_which_the_learner_cannot_run_are_refused():
     """Boxes over two columns relabel at most 255 rows, and these cannot reach an error of .2."""
     arguments = (0.2, 0.05, 1.0, 4, 20_000)
     for settings in ({"constants": "tight"}, {"realizable": True, "constants": "tight"}, {}):
-        with pytest.raises(
-            ValueError, match=r"relabel \d+ rows in one round, but most_rows is 255"
-        ):
+        with pytest.raises(ValueError, match="most_rows is 255"):
             n_label_boost(*arguments, most_rows=255, **settings)
         size = n_label_boost(*arguments, **settings)
         assert n_label_boost(*arguments, most_rows=10**12, **settings) == size
@@ -655,7 +663,7 @@ def test_who_is_promised_nothing_is_told(make, n):
         assert [warning.filename for warning in caught] == [__file__]
     assert len(texts) == 2
     assert texts[0] == texts[1]
-    assert f"No accuracy bound holds for {n} private and 300 public rows" in texts[0]
+    assert f"{n} private and 300 public" in texts[0]
     X = rng.random((6000, 2))
     clf = make().set_params(classes=[0, 1], random_state=0, epsilon=1.0)
     if hasattr(clf, "n_labels"):

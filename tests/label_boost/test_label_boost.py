@@ -26,7 +26,6 @@ from skpublicdp import (
     SubsamplingActiveLearner,
 )
 from skpublicdp.accounting import Approximate, Pure
-from skpublicdp.base_learner import check_base, fit_base
 from skpublicdp.exceptions import (
     CoverSizeError,
     NoPublicDataWarning,
@@ -34,7 +33,6 @@ from skpublicdp.exceptions import (
     SlicedPublicDataWarning,
 )
 from skpublicdp.guarantees import SampleSize, n_label_boost
-from skpublicdp.guarantees.label_boost import n_labelled_paper
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
@@ -46,15 +44,22 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.label_boost import LabelBoostClassifier, plan_search
-from skpublicdp.label_boost.plan_search import paper_plan, tight_plan
-from skpublicdp.label_boost.privacy_plan import rounds_epsilon
-from skpublicdp.label_boost.procedure import record_stages
-from skpublicdp.label_boost.relabelling import all_labelings, log_n_labelings, max_relabelled_rows
-from skpublicdp.mechanisms.randomness import SeededBits
-from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
-from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.label_boost import LabelBoostClassifier
 from tests.helpers import assert_fits
+from tests.internals.base_learner import check_base, fit_base
+from tests.internals.guarantees import n_labelled_paper
+from tests.internals.label_boost import (
+    all_labelings,
+    log_n_labelings,
+    max_relabelled_rows,
+    paper_plan,
+    plan_search,
+    record_stages,
+    rounds_epsilon,
+    tight_plan,
+)
+from tests.internals.mechanisms import SeededBits, random_indices, random_order, random_subset
+from tests.internals.privacy import Ledger
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 
@@ -208,14 +213,12 @@ def test_a_failing_base_learner_says_nothing_of_the_rows():
             return super().fit(X, y)
 
     spoilt = np.where(np.arange(N)[:, None] < N, SECRET, X)
-    with pytest.raises(
-        ValueError, match=r"Failing could not be fitted.*may contain private"
-    ) as caught:
+    with pytest.raises(ValueError, match=r"Failing .*private") as caught:
         fitted(Failing(), X=spoilt)
     assert caught.value.__context__ is None
     assert str(SECRET) not in str(caught.value)
     # what it says whatever the rows are may be shown
-    with pytest.raises(ValueError, match=r"could not be fitted.*'alpha' parameter"):
+    with pytest.raises(ValueError, match="'alpha' parameter"):
         fitted(SemiPrivateClassifier(alpha=7))
 
 
@@ -264,7 +267,7 @@ def test_released_labeler():
     public = fitted(release_labeler=True, X_public=X[:300].copy(), hypotheses=Stumps())
     assert public.labeler_.cover_size_ < 100
     assert not hasattr(public.set_params(release_labeler=False).fit(X, Y), "labeler_")
-    with pytest.raises(ValueError, match="requires unlabelled rows"):
+    with pytest.raises(ValueError, match="unlabelled rows"):
         fitted(release_labeler=True, y=TRUTH)
 
 
@@ -420,7 +423,7 @@ class TestBudget:
         budget = PrivacyBudget(1.0, for_tests=True)
         with pytest.raises(PrivacyBudgetError, match="requests ε = 2"):
             fitted(X=np.full((N, 3), np.nan), budget=budget)
-        with pytest.raises(ValueError, match="requires unlabelled rows"):
+        with pytest.raises(ValueError, match="unlabelled rows"):
             fitted(release_labeler=True, y=TRUTH, epsilon=1.0, budget=budget)
         with pytest.raises(ValueError, match="must list all labels"):
             fitted(Constant(classes=["no"]), epsilon=1.0, budget=budget)
@@ -430,9 +433,7 @@ class TestBudget:
         """For each row of a person: its claims stop there."""
         budget = PrivacyBudget(9.0, for_tests=True)
         settings = {"constants": "paper", "n_base": 1, "budget": budget}
-        with pytest.raises(
-            ValueError, match=r"epsilon of at most 1 per row,.*Claims 4.3 and 4.5.* got 5"
-        ):
+        with pytest.raises(ValueError, match=r"Claims 4\.3.* got 5"):
             fitted(Recorder(), epsilon=5.0, **settings)
         groups = {"groups": np.arange(N) // 2, "max_rows_per_group": 2}
         with pytest.raises(ValueError, match=r"got 1\.5"):
@@ -502,13 +503,9 @@ class TestPersons:
         assert clf.privacy_.n_private == len(rows) < N
 
     def test_who_has_which_rows_must_be_said(self):
-        with pytest.raises(
-            ValueError, match="max_rows_per_group=2 is set, but groups was not passed"
-        ):
+        with pytest.raises(ValueError, match="max_rows_per_group=2"):
             fitted(max_rows_per_group=2)
-        with pytest.raises(
-            ValueError, match="groups was passed, but max_rows_per_group is not set"
-        ):
+        with pytest.raises(ValueError, match="groups was passed"):
             fitted(groups=self.GROUPS)
 
 
@@ -516,9 +513,7 @@ class TestPersons:
     "hypotheses", [DecisionTrees(), Conjunctions(), Union([Stumps(), Thresholds()])]
 )
 def test_classes_that_list_a_labeling_twice_are_refused(hypotheses):
-    with pytest.raises(
-        ValueError, match="each labelling of the private rows to be listed exactly once; got"
-    ) as caught:
+    with pytest.raises(ValueError, match="each labelling") as caught:
         fitted(hypotheses=hypotheses)
     assert type(hypotheses).__name__ in str(caught.value)
 
@@ -527,7 +522,7 @@ def test_subclasses_are_refused():
     class Odd(Stumps):
         pass
 
-    with pytest.raises(ValueError, match="listed exactly once; got Odd"):
+    with pytest.raises(ValueError, match="got Odd"):
         fitted(hypotheses=Odd())
 
 
@@ -536,10 +531,10 @@ def test_subclasses_are_refused():
     [
         (
             {"estimator": LogisticRegression()},
-            "parameter 'epsilon'.*LogisticRegression has no such",
+            "'epsilon'.*Logistic",
         ),
         ({"estimator": object()}, "'estimator' parameter"),
-        ({"y": np.full(N, "-1")}, "at least one label, but every row is marked as unlabelled"),
+        ({"y": np.full(N, "-1")}, "marked as unlabelled"),
         ({"y": None}, "requires y"),
         ({"epsilon": 0}, "'epsilon' parameter"),
         ({"delta": 1.0}, "'delta' parameter"),
@@ -547,23 +542,22 @@ def test_subclasses_are_refused():
         ({"constants": "loose"}, "'constants' parameter"),
         ({"n_base": 0}, "'n_base' parameter"),
         ({"bounds": (1, 0)}, "low < high"),
-        ({"X_public": X[:5, :2]}, "X_public .* 2 (features|columns)"),
-        ({"hypotheses": Thresholds(feature=3)}, "feature must be a column number below 3; got 3"),
+        ({"X_public": X[:5, :2]}, "X_public .* 2 "),
+        ({"hypotheses": Thresholds(feature=3)}, "below 3; got 3"),
         (
             {"hypotheses": Rectangles()},
-            "use one or two columns, or three .* got 3 columns. Name two columns",
+            "got 3 columns",
         ),
-        ({"hypotheses": Halfspaces()}, "Halfspaces must use one or two columns"),
-        ({"hypotheses": Rectangles([0, 3])}, "column numbers below 3"),
-        ({"is_labelled": np.zeros(3, dtype=bool)}, "is_labelled must contain one boolean per row"),
+        ({"hypotheses": Halfspaces()}, "Halfspaces must"),
+        ({"hypotheses": Rectangles([0, 3])}, "below 3"),
+        ({"is_labelled": np.zeros(3, dtype=bool)}, "is_labelled must"),
         (
             {"constants": "paper", "epsilon": 1.0, "alpha": 0.05},
-            r"at least \d+ labelled and \d+ unlabelled rows .* the error is at most "
-            r"11 alpha = 0\.55 with probability 1 - 2 beta = 0\.9; got",
+            r"11 alpha = 0\.55 .*0\.9",
         ),
         (  # the default: 11 alpha is above 1
             {"constants": "paper", "epsilon": 1.0},
-            r"requires alpha below 1/11 and beta below 1/2, .* got alpha = 0\.1 and beta = 0\.05",
+            r"1/11 .*alpha = 0\.1 ",
         ),
         ({"constants": "paper", "epsilon": 1.0, "alpha": 0.05, "beta": 0.5}, "beta below 1/2"),
     ],
@@ -591,9 +585,9 @@ def test_three_labels():
     assert len(set(clf.estimator_.y[:-3])) == 2  # a stump knows two
     two_labels = fitted(Recorder(), y=np.where(y == 2, 1, y), epsilon=3.0, n_base=1_000_000)
     assert len(clf.estimator_.X) < len(two_labels.estimator_.X)  # three cost more
-    with pytest.raises(ValueError, match="Thresholds supports at most two classes"):
+    with pytest.raises(ValueError, match="Thresholds"):
         fitted(y=y, hypotheses=Thresholds())
-    with pytest.raises(ValueError, match="supports at most two labels, but y has 3"):
+    with pytest.raises(ValueError, match="y has 3"):
         fitted(y=y, constants="paper", epsilon=1.0)
 
 
@@ -710,9 +704,7 @@ def test_the_papers_schedule():
     assert (plan.base_epsilon, plan.base_delta) == (1.0, 1e-6)
     assert plan.resampled
     assert not paper(CLAIMED, 90_000 * 284).rounds
-    with pytest.raises(
-        ValueError, match="got 13992436 and 25559990, so 1 labelled and 10 unlabelled rows"
-    ):
+    with pytest.raises(ValueError, match="13992436 and 25559990"):
         paper(CLAIMED - 1, 90_000 * 284 - 10)
     with pytest.raises(ValueError, match=f"at least {CLAIMED} labelled"):
         paper(84_983, 90_000 * 284)

@@ -8,18 +8,17 @@ import pytest
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import Halfspaces, Intervals, PublicSample, Rectangles, Stumps
-from skpublicdp.label_boost.labelings import GridLabelings
-from skpublicdp.label_boost.labelings_2d import HalfplaneLabelings
-from skpublicdp.label_boost.relabelling import (
+from tests.internals.label_boost import (
+    GridLabelings,
+    HalfplaneLabelings,
     all_labelings,
     check_n_relabelled,
     check_relabelling,
     log_n_labelings,
     max_relabelled_rows,
 )
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.query_release.pmw.halfspace_cover import HalfspaceDichotomies
+from tests.internals.mechanisms import Leaf, probabilities
+from tests.internals.query_release import HalfspaceDichotomies
 
 CLASSES = np.arange(2)
 
@@ -117,13 +116,13 @@ def test_boxes_of_a_grid_are_those_of_its_points(shape):
 
 def test_three_columns_need_few_cuts():
     for hypotheses in (Rectangles(), Rectangles(cuts=[np.arange(19.0)] * 3)):
-        with pytest.raises(ValueError, match="three columns with cuts and at most 8388608 boxes"):
+        with pytest.raises(ValueError, match="at most 8388608"):
             check_relabelling(hypotheses, 3, CLASSES)
     check_relabelling(Rectangles(cuts=[np.arange(18.0)] * 3), 3, CLASSES)
     check_relabelling(Rectangles(cuts=[np.arange(2.0), np.arange(70.0), [0.5]]), 3, CLASSES)
     with pytest.raises(ValueError, match="got 4 columns"):
         check_relabelling(Rectangles(cuts=[[0.0]] * 4), 4, CLASSES)
-    with pytest.raises(ValueError, match="Halfspaces must use one or two columns, so that"):
+    with pytest.raises(ValueError, match="Halfspaces"):
         check_relabelling(Halfspaces(), 3, CLASSES)
 
 

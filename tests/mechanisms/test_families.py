@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
+from tests.internals.mechanisms import Choice, Lazy, Leaf, OneOf, Product
 
 BATCH = Leaf(np.arange(24).reshape(2, 3, 4))
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from skpublicdp.mechanisms import discrete_laplace as module
-from skpublicdp.mechanisms.discrete_laplace import discrete_laplace
-from skpublicdp.mechanisms.randomness import SeededBits, random_bits
 from tests.helpers import FALSE_ALARM, assert_fits
+from tests.internals.mechanisms import SeededBits, discrete_laplace, random_bits
+from tests.internals.mechanisms import discrete_laplace_module as module
 
 SCALES = [Fraction(1, 4), Fraction(1), Fraction(7, 3), Fraction(0.1), Fraction(40), Fraction(10**5)]
 ONES = (1 << 64) - 1
@@ -203,9 +202,9 @@ class TestInterface:
 
     @pytest.mark.parametrize("parameter", [Fraction(0), Fraction(-1), Fraction(10**30)])
     def test_invalid_scales_are_refused(self, parameter):
-        with pytest.raises(ValueError, match="must be positive and at most"):
+        with pytest.raises(ValueError, match="positive and at most"):
             discrete_laplace(parameter, 1, SeededBits(0))
 
     def test_invalid_sizes_are_refused(self):
-        with pytest.raises(ValueError, match="size must not be negative"):
+        with pytest.raises(ValueError, match="size must"):
             discrete_laplace(Fraction(1), -1, SeededBits(0))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skpublicdp.mechanisms.exact_exp import TINY, FixedPowers, FloatPowers, exp_minus
+from tests.internals.mechanisms import TINY, FixedPowers, FloatPowers, exp_minus
 
 decimal.getcontext().prec = 500
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from skpublicdp.mechanisms.randomness import SecureBits, random_bits, uniform_below
 from tests.helpers import assert_fits
+from tests.internals.mechanisms import SecureBits, random_bits, uniform_below
 
 
 @pytest.mark.parametrize("make", [lambda: 3, lambda: np.int64(3), lambda: np.random.default_rng(3)])

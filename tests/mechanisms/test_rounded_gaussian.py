@@ -12,11 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from skpublicdp.mechanisms import rounded_gaussian as module
-from skpublicdp.mechanisms.exact_exp import exp_minus
-from skpublicdp.mechanisms.randomness import SeededBits, random_bits
-from skpublicdp.mechanisms.rounded_gaussian import _decide_by_integers, rounded_gaussian
 from tests.helpers import FALSE_ALARM, assert_fits
+from tests.internals.mechanisms import (
+    SeededBits,
+    _decide_by_integers,
+    exp_minus,
+    random_bits,
+    rounded_gaussian,
+)
+from tests.internals.mechanisms import rounded_gaussian_module as module
 from tests.mechanisms.test_noise import ONES, Script, assert_table
 from tests.mechanisms.test_noise import exp_minus as decimal_exp_minus
 
@@ -308,9 +312,9 @@ class TestInterface:
 
     @pytest.mark.parametrize("sigma2", [Fraction(0), Fraction(-1), Fraction(2**60 + 1)])
     def test_invalid_variances_are_refused(self, sigma2):
-        with pytest.raises(ValueError, match="sigma2 must be positive and at most"):
+        with pytest.raises(ValueError, match="sigma2"):
             rounded_gaussian(sigma2, 1, SeededBits(0))
 
     def test_invalid_sizes_are_refused(self):
-        with pytest.raises(ValueError, match="size must not be negative"):
+        with pytest.raises(ValueError, match="size must"):
             rounded_gaussian(Fraction(1), -1, SeededBits(0))

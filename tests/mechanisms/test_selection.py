@@ -9,11 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.mechanisms import exponential
-from skpublicdp.mechanisms.exponential import draw, probabilities
-from skpublicdp.mechanisms.families import Choice, Lazy, Leaf, OneOf, Product
-from skpublicdp.mechanisms.randomness import SeededBits, random_bits
 from tests.helpers import assert_fits
+from tests.internals.mechanisms import (
+    Choice,
+    Lazy,
+    Leaf,
+    OneOf,
+    Product,
+    SeededBits,
+    draw,
+    exponential,
+    probabilities,
+    random_bits,
+)
 
 
 def leaf(*errors):
@@ -183,7 +191,7 @@ def test_mass_is_invariant_to_a_shift_of_all_errors():
 
 @pytest.mark.parametrize(("epsilon", "sensitivity"), [(0, 1), (-1, 1), (1, 0)])
 def test_invalid_budgets_are_refused(epsilon, sensitivity):
-    with pytest.raises(ValueError, match="epsilon must be positive"):
+    with pytest.raises(ValueError, match="epsilon must"):
         draw(leaf(0), Fraction(epsilon), sensitivity, random_bits(0))
 
 

@@ -16,17 +16,17 @@ from skpublicdp.accounting import (
     noise_scale,
 )
 from skpublicdp.metrics import private_accuracy_score, private_roc_auc_score, private_scores
-from skpublicdp.metrics.estimates import roc_auc_kernel
-from skpublicdp.metrics.noisy_counts import (
+from tests.helpers import FALSE_ALARM
+from tests.internals.metrics import (
+    FAILURE_SHARES,
     NoisyCount,
     accuracy_share,
+    make_score_bins,
     release_contingency_table,
     release_n_correct,
+    roc_auc_kernel,
+    share_interval,
 )
-from skpublicdp.metrics.score_bins import make_score_bins
-from skpublicdp.metrics.score_intervals import share_interval
-from skpublicdp.metrics.scores import FAILURE_SHARES
-from tests.helpers import FALSE_ALARM
 from tests.metrics.test_metrics import Scored, Silent
 
 pytestmark = pytest.mark.once

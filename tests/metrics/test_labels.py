@@ -19,10 +19,8 @@ from sklearn.svm import SVC
 from skpublicdp.accounting import Pure
 from skpublicdp.data import open_rows
 from skpublicdp.metrics import private_scores
-from skpublicdp.metrics.estimates import roc_auc_kernel
-from skpublicdp.metrics.label_means import LabelMean
-from skpublicdp.metrics.noisy_counts import release_contingency_table
 from tests.helpers import FALSE_ALARM
+from tests.internals.metrics import LabelMean, release_contingency_table, roc_auc_kernel
 from tests.kit import Recorder
 from tests.metrics.test_coverage import Quick
 from tests.metrics.test_metrics import numbers_of, silently
@@ -152,7 +150,7 @@ class TestWithoutNoise:
         X, codes = np.random.default_rng(3).normal(size=(60, 2)), np.arange(60) % 4
         clf = SVC(decision_function_shape="ovo").fit(X, codes)
         assert "roc_auc" not in silently(clf, X, codes).metrics_
-        with pytest.raises(ValueError, match="one score for each class per row"):
+        with pytest.raises(ValueError, match="score for each class"):
             private_scores(clf, X, codes, response_method="decision_function")
 
     def test_a_label_without_a_score(self):
@@ -261,9 +259,9 @@ class TestIntervals:
         at = scores.interval("accuracy", threshold=0.5, pos_label="b")
         assert at[0] <= scores.accuracy_at(0.5, "b") <= at[1]
         for ask in (scores.roc_curve, scores.calibration_curve, scores.precision_recall_curve):
-            with pytest.raises(ValueError, match="pos_label must be one of the labels"):
+            with pytest.raises(ValueError, match="pos_label"):
                 ask("z")
-        with pytest.raises(ValueError, match=r"one of the labels \['b'\]; got 'a'"):
+        with pytest.raises(ValueError, match=r"\['b'\]; got 'a'"):
             private_scores(Rated(2), self.X[:, :2], np.repeat(["a", "b"], 1000)).roc_curve("a")
 
     def test_a_display_of_one_label(self):

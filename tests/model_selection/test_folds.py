@@ -88,19 +88,19 @@ def test_the_size_of_a_shuffled_test():
 @pytest.mark.parametrize(
     ("splitter", "given", "reason"),
     [
-        (PublicKFold(1), {}, "n_splits must be an integer of at least 2; got 1"),
-        (PublicShuffleSplit(0), {}, "n_splits must be an integer of at least 1; got 0"),
+        (PublicKFold(1), {}, "n_splits .*2; got 1"),
+        (PublicShuffleSplit(0), {}, "n_splits .*1; got 0"),
         (PublicShuffleSplit(test_size=1), {}, "test_size must be in"),
-        (PublicKFold(5), {"is_public": np.arange(6) > 2}, "at least 5 labelled private rows"),
-        (PublicShuffleSplit(), {"is_public": np.arange(6) > 0}, "at least 2 labelled private rows"),
+        (PublicKFold(5), {"is_public": np.arange(6) > 2}, "5 labelled private"),
+        (PublicShuffleSplit(), {"is_public": np.arange(6) > 0}, "2 labelled private"),
         (
             PublicKFold(2),
             {"is_public": [0, 1, 0, 0, 2, 0]},
-            "status is unknown, treat the row as private",
+            "status is unknown",
         ),
         (PublicKFold(2), {"groups": [1, 2]}, "one person per row"),
         (PublicKFold(2), {"groups": [1, 2, 3, None, 5, 6]}, "one is missing"),
-        (PublicKFold(2), {"y": [0, 1, -1, 0, 1, -1]}, "requires the mask of public rows"),
+        (PublicKFold(2), {"y": [0, 1, -1, 0, 1, -1]}, "the mask"),
     ],
 )
 def test_what_is_refused(splitter, given, reason):
@@ -117,7 +117,7 @@ def test_masks_go_by_the_index_of_a_frame(splitter):
         for name in ("is_public", "is_labelled", "groups"):
             with pytest.raises(ValueError, match=rf"{name} must have the same index as X"):
                 list(splitter(2).split(frame, **{name: other}))
-        with pytest.raises(ValueError, match="is_public must have the same index as X"):
+        with pytest.raises(ValueError, match="is_public must"):
             list(splitter(2, is_public=other).split(frame))
     for plain in (mask.to_numpy(), mask.tolist()):
         same = splitter(2, random_state=0).split(frame, is_public=plain)
@@ -161,7 +161,7 @@ class TestWithScikitLearn:
     def test_other_splitters_are_told_of(self):
         """All public rows are in the last fold: its training rows are private."""
         order = np.argsort(MASK, kind="stable")
-        with pytest.warns(NoPublicDataWarning, match=r"model_selection\.PublicKFold"):
+        with pytest.warns(NoPublicDataWarning, match="PublicKFold"):
             cross_val_score(
                 SemiPrivateClassifier(random_state=0, classes=[0, 1]),
                 X[order],
@@ -180,7 +180,7 @@ def test_without_metadata_routing_the_splitter_has_the_mask():
         params={"is_public": MASK},
     )
     assert scores.mean() > 0.9
-    with pytest.raises(ValueError, match="enable metadata routing"):
+    with pytest.raises(ValueError, match="routing"):
         cross_val_score(
             SemiPrivateClassifier(), X, Y, cv=PublicKFold(3), params={"is_public": MASK}
         )

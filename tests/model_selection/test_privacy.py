@@ -13,9 +13,9 @@ from skpublicdp import GenericLearnerClassifier, PrivacyBudget, SemiPrivateClass
 from skpublicdp.accounting import basic_price, exact_fraction
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps, Thresholds
-from skpublicdp.mechanisms.exponential import probabilities
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from tests.helpers import all_data_sets, as_arrays, assert_private, neighbours_of
+from tests.internals.mechanisms import probabilities
 from tests.kit import Recorder, enumerate_runs, index_by_release, worst_ratio
 
 POINTS = np.array([[0.0], [1.0], [2.0]])

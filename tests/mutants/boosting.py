@@ -8,18 +8,17 @@ from tests.mutants.mutant import (
     STRUCTURE,
     UNPAID,
     Mutant,
+    Patch,
 )
 
 CLASSIFIER, REGRESSOR = "SemiPrivateBoostingClassifier", "SemiPrivateBoostingRegressor"
 
 MUTANTS = (
-    Mutant(
+    Patch(
         "residuals that are not limited to one half",
         SCALE,
-        "boosting/model.py",
-        "    exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * "
-        "(outcome - probability)\n",
-        "    exact = 2 * MAX_GRADIENT * (outcome - probability)\n",
+        "gradient_scale",
+        "lambda probability, pure: np.ones_like(probability)",
         (f"{CLASSIFIER}, rounds",),
     ),
     Mutant(
@@ -39,17 +38,14 @@ MUTANTS = (
         "        return gradients, hessians\n",
         (f"{REGRESSOR}, trees grown",),
     ),
-    Mutant(
+    Patch(
         "outcomes that are not clipped to their bounds",
         SCALE,
-        "boosting/regression_target.py",
-        "    shares = (np.clip(outcomes, low, high) - low) / (high - low)\n"
-        "    # the levels are exact in float32\n"
-        "    levels = np.rint(TARGET_LEVELS * np.clip(shares, 0, 1))\n"
-        "    return (levels / TARGET_LEVELS).astype(np.float32)\n",
-        "    shares = (outcomes - low) / (high - low)\n"
-        "    levels = np.rint(TARGET_LEVELS * shares)\n"
-        "    return (levels / TARGET_LEVELS).astype(np.float32)\n",
+        "_to_levels",
+        """def replacement(outcomes, low, high):
+    levels = np.rint(TARGET_LEVELS * (outcomes - low) / (high - low))
+    return (levels / TARGET_LEVELS).astype(np.float32)
+""",
         (REGRESSOR,),
     ),
     Mutant(
@@ -102,12 +98,11 @@ MUTANTS = (
         '    sensitivity, name = Sensitivity(1, 1), "noisy histogram of residuals"\n',
         (REGRESSOR,),
     ),
-    Mutant(
+    Patch(
         "a sensitivity of sums that ignores the accompanying counts",
         SENSITIVITY,
-        "boosting/strategy.py",
-        "int((changes + weight * distances).max())\n",
-        "int(changes.max())\n",
+        "HistogramStrategy.sensitivity",
+        "lambda self, *, counts: original(self, counts=False)",
         (f"{CLASSIFIER}, pure",),
     ),
     Mutant(
@@ -157,12 +152,11 @@ MUTANTS = (
 """,
         (f"{CLASSIFIER}, pure",),
     ),
-    Mutant(
+    Patch(
         "leaf sums for a row that leaves a leaf but enters none",
         SENSITIVITY,
-        "boosting/private_trees.py",
-        "LEAF_SENSITIVITY = Sensitivity(2 * MAX_GRADIENT, (2 * MAX_GRADIENT) ** 2)\n",
-        "LEAF_SENSITIVITY = Sensitivity(MAX_GRADIENT, MAX_GRADIENT**2)\n",
+        "LEAF_SENSITIVITY",
+        "Sensitivity(MAX_GRADIENT, MAX_GRADIENT**2)",
         (f"{CLASSIFIER}, three labels, trees",),
     ),
     Mutant(
@@ -173,28 +167,28 @@ MUTANTS = (
         "        Sensitivity(MAX_GRADIENT, MAX_GRADIENT**2),\n",
         (f"{REGRESSOR}, trees grown",),
     ),
-    Mutant(
+    Patch(
         "half bins of many columns with the sensitivity of one column",
         SENSITIVITY,
-        "boosting/adaptive_bins.py",
-        "            n_columns * sensitivity.absolute, n_columns * sensitivity.squared\n",
-        "            sensitivity.absolute, sensitivity.squared\n",
+        "BinSplitter.__post_init__",
+        """def replacement(self):
+    original(self)
+    self._sensitivity = self.loss.sensitivity
+""",
         (f"{CLASSIFIER}, trees grown",),
     ),
-    Mutant(
+    Patch(
         "unclipped margins of a public model in the stacking sums",
         SCALE,
-        "boosting/stacking.py",
-        "        clipped: Floats = scaled / np.maximum(longest, 1.0)[:, None]\n",
-        "        clipped: Floats = scaled + 0 * longest[:, None]\n",
+        "_ModelPair.clipped",
+        "lambda self, directions: directions / self.lengths[:, None, None]",
         (f"{CLASSIFIER}, public model",),
     ),
-    Mutant(
+    Patch(
         "two stacking sums with the sensitivity of one product",
         SENSITIVITY,
-        "boosting/stacking.py",
-        "STACKING_SENSITIVITY = Sensitivity(4 * LARGEST_PRODUCT, 2 * (2 * LARGEST_PRODUCT) ** 2)\n",
-        "STACKING_SENSITIVITY = Sensitivity(LARGEST_PRODUCT, LARGEST_PRODUCT**2)\n",
+        "STACKING_SENSITIVITY",
+        "Sensitivity(LARGEST_PRODUCT, LARGEST_PRODUCT**2)",
         (f"{CLASSIFIER}, public model",),
     ),
     Mutant(

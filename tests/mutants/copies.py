@@ -14,9 +14,8 @@ from typing import NamedTuple
 
 from tests import ROOT
 from tests.audit.checks import FAILED
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import PACKAGE, Mutant, Patch
 
-PACKAGE = ROOT / "skpublicdp"
 _ROW = re.compile(r"^\| (.+?) \| .* \| (.+?): \*\*VIOLATED\*\*: (.+) \|$")
 
 
@@ -28,15 +27,7 @@ class Detection(NamedTuple):
     finding: str
 
 
-def with_defect(mutant: Mutant) -> str:
-    """Return the text of the file with the defect."""
-    text = (PACKAGE / mutant.file).read_text(encoding="utf-8")
-    if text.count(mutant.old) != 1:
-        raise ValueError(f"{mutant.file} must contain the text of {mutant.name!r} once.")
-    return text.replace(mutant.old, mutant.new)
-
-
-def detect(mutant: Mutant | None, cases: Sequence[str] = ()) -> Detection | None:
+def detect(mutant: Mutant | Patch | None, cases: Sequence[str] = ()) -> Detection | None:
     """Return the first violation that the verifier finds in a copy with a defect, or None.
 
     The checks that are expected to detect it run first, then all checks. A check that raises an
@@ -44,7 +35,7 @@ def detect(mutant: Mutant | None, cases: Sequence[str] = ()) -> Detection | None
 
     Parameters
     ----------
-    mutant : Mutant or None
+    mutant : Mutant, Patch or None
         Defect of the copy; None for a copy without a defect.
     cases : sequence of str
         Names of the checks of a copy without a defect.
@@ -56,15 +47,15 @@ def detect(mutant: Mutant | None, cases: Sequence[str] = ()) -> Detection | None
         return _violation(folder, mutant.cases) or _violation(folder, ())
 
 
-def copy_with_audit(folder: str, mutant: Mutant | None) -> None:
+def copy_with_audit(folder: str, mutant: Mutant | Patch | None) -> None:
     """Copy the package and its audit to a folder, with a defect unless `mutant` is None."""
-    for part in ("skpublicdp", "tests/audit"):
+    for part in ("skpublicdp", "tests/audit", "tests/internals"):
         # with compiled files: the changed file is newer
         shutil.copytree(ROOT / part, Path(folder) / part)
     shutil.copy(ROOT / "tests" / "__init__.py", Path(folder) / "tests")
     if mutant is not None:
         changed_file = Path(folder) / PACKAGE.name / mutant.file
-        changed_file.write_text(with_defect(mutant), encoding="utf-8")
+        changed_file.write_text(mutant.source(), encoding="utf-8")
 
 
 def _violation(folder: str, cases: Sequence[str]) -> Detection | None:

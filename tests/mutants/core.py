@@ -8,103 +8,100 @@ from tests.mutants.mutant import (
     SCALE,
     SENSITIVITY,
     Mutant,
+    Patch,
 )
 
 RULE = ("SemiPrivateClassifier, thresholds",)
 
 MUTANTS = (
-    Mutant(
+    Patch(
         "the exponential mechanism without the factor 2",
         SCALE,
-        "mechanisms/exponential.py",
-        "    return epsilon / (2 * sensitivity)\n",
-        "    return epsilon / sensitivity\n",
+        "_error_rate",
+        "lambda epsilon, sensitivity: epsilon / sensitivity",
         ("exact draws",),
     ),
-    Mutant(
+    Patch(
         "Laplace noise scaled to the Euclidean sensitivity",
         SCALE,
-        "accounting/measurements.py",
-        "fraction_above(Fraction(sensitivity.absolute) / epsilon, NOISE_SCALE_BITS)",
-        "fraction_above(Fraction(math.isqrt(sensitivity.squared)) / epsilon, NOISE_SCALE_BITS)",
+        "noise_scale",
+        """def replacement(event, sensitivity):
+    norm = math.isqrt(sensitivity.squared)
+    return original(event, Sensitivity(norm, sensitivity.squared))
+""",
         ("private_confusion_matrix, pure",),
     ),
-    Mutant(
+    Patch(
         "σ in place of σ²",
         SCALE,
-        "mechanisms/rounded_gaussian.py",
-        "    scale = _Scale(Fraction(sigma2))\n",
-        "    scale = _Scale(Fraction(isqrt(int(sigma2)) or sigma2))\n",
+        "rounded_gaussian",
+        """def replacement(sigma2, size, bits):
+    return original(Fraction(math.isqrt(int(sigma2)) or sigma2), size, bits)
+""",
         ("rounded Gaussian noise",),
     ),
-    Mutant(
+    Patch(
         "one-sided noise",
         SCALE,
-        "mechanisms/discrete_laplace.py",
-        "    return geometric.draw(size, bits) - geometric.draw(size, bits)\n",
-        "    return geometric.draw(size, bits)\n",
+        "discrete_laplace",
+        "lambda scale, size, bits: _geometric(1 / Fraction(scale)).draw(size, bits)",
         ("discrete Laplace noise",),
     ),
-    Mutant(
+    Patch(
         "a remainder instead of rejection sampling",
         RANDOMNESS,
-        "mechanisms/randomness.py",
-        """        value = bits.bits(count)
-        if value < bound:
-            return value
-""",
-        """        return bits.bits(count) % bound
-""",
+        "uniform_below",
+        "lambda bound, bits: bits.bits((bound - 1).bit_length()) % bound",
         ("random choices",),
     ),
-    Mutant(
+    Patch(
         "a publicly known seed",
         RANDOMNESS,
-        "mechanisms/randomness.py",
-        "        return SecureBits()\n",
-        "        return SeededBits(0)\n",
+        "random_bits",
+        "lambda random_state=None: original(0 if random_state is None else random_state)",
         ("random bits",),
     ),
-    Mutant(
+    Patch(
         "noise from a short seed",
         RANDOMNESS,
-        "privacy/ledger.py",
-        "return sampler(scale, table.size, self._bits).reshape(table.shape)",
-        "return sampler(scale, table.size, random_bits(self._bits.bits(32))).reshape(table.shape)",
+        "Ledger._sample_noise",
+        """def replacement(self, event, scale, table):
+    short = types.SimpleNamespace(_bits=random_bits(self._bits.bits(32)))
+    return original(short, event, scale, table)
+""",
         ("private_confusion_matrix",),
     ),
-    Mutant(
+    Patch(
         "identical noise in every row of a table",
         RANDOMNESS,
-        "privacy/ledger.py",
-        "return sampler(scale, table.size, self._bits).reshape(table.shape)",
-        "return sampler(scale, table.shape[-1], self._bits) + np.zeros_like(table)",
+        "Ledger._sample_noise",
+        """def replacement(self, event, scale, table):
+    return original(self, event, scale, table.reshape(-1, table.shape[-1])[0]) + 0 * table
+""",
         ("discrete Laplace noise", "SemiPrivateBoostingClassifier"),
     ),
-    Mutant(
+    Patch(
         "stages that use the same random bits",
         RANDOMNESS,
-        "privacy/ledger.py",
-        "            ledger.__dict__.update(self.__dict__, _lines=[], _parallel=(), "
-        "_root=self._root)\n",
-        """            bits = __import__("copy").deepcopy(self._bits)
-            ledger.__dict__.update(
-                self.__dict__, _lines=[], _parallel=(), _root=self._root, _bits=bits
-            )
+        "Ledger.split",
+        """def replacement(self, n_parts):
+    ledgers = original(self, n_parts)
+    for ledger in ledgers:
+        ledger._bits = copy.deepcopy(self._bits)
+    return ledgers
 """,
         ("random bits",),
     ),
-    Mutant(
+    Patch(
         "a draw before its ledger entry",
         CHARGE,
-        "privacy/ledger.py",
-        """        self._enter(event, name, proof)
-        return self._sample_member(family,""",
-        """        try:
-            return self._sample_member(family, event.epsilon, sensitivity * self.rows_per_person)
-        finally:
-            self._enter(event, name, proof)
-        return self._sample_member(family,""",
+        "Ledger.draw",
+        """def replacement(self, family, event, sensitivity, *, name, proof):
+    try:
+        return self._sample_member(family, event.epsilon, sensitivity * self.rows_per_person)
+    finally:
+        self._enter(event, name, proof)
+""",
         RULE,
     ),
     Mutant(
@@ -139,74 +136,82 @@ MUTANTS = (
         "            if not self._filter.admits(total):\n",
         ("budgets",),
     ),
-    Mutant(
+    Patch(
         "a budget that admits a second seeded fit",
         CHARGE,
-        "privacy/budget.py",
-        "        if seeded and not self.for_tests and",
-        "        if False and",
+        "PrivacyBudget._admit",
+        "lambda self, event, seeded, connection: original(self, event, False, connection)",
         ("budgets",),
     ),
-    Mutant(
+    Patch(
         "a group that is not charged for fits on all rows",
         CHARGE,
-        "privacy/budget.py",
-        "            return [all_rows + groups.get(self._group, ZERO_SPENT)]\n",
-        "            return [groups.get(self._group, ZERO_SPENT)]\n",
+        "PrivacyBudget._limiting_totals",
+        """def replacement(self, groups):
+    own = [groups.get(self._group, ZERO_SPENT)]
+    return own if self._group else original(self, groups)
+""",
         ("budgets",),
     ),
-    Mutant(
+    Patch(
         "pure fits that are not counted against Gaussian noise",
         ACCOUNT,
-        "accounting/filters.py",
-        "        rules = [AdmissionRule(total.mu_squared, self.epsilon, self.delta * share)]\n",
-        "        rules = [AdmissionRule(total.noise, self.epsilon, self.delta * share)]\n",
+        "Filter.admission_rules",
+        """def replacement(self, total):
+    first, *others = original(self, total)
+    return [first._replace(noise=total.noise), *others]
+""",
         ("budgets",),
     ),
-    Mutant(
+    Patch(
         "a formula for σ that holds only for small ε",
         ACCOUNT,
-        "accounting/cap.py",
-        "price is rho_price else gaussian_mu_squared(self.epsilon, self.delta)\n",
-        """price is rho_price else self.epsilon**2 / self._logarithm()
-
-    def _logarithm(self) -> Fraction:
-        import math
-
-        return Fraction(2 * math.log(1.25 / self.delta))
+        "BudgetCap._mu_squared",
+        """def replacement(self):
+    price, _ = self._currency()
+    if price is rho_price:
+        return original(self)
+    return self.epsilon**2 / Fraction(2 * math.log(1.25 / self.delta))
 """,
         ("PAPQueryRelease, thresholds, cells refined",),
     ),
-    Mutant(
+    Patch(
         "a receipt for a single row of each person",
         ACCOUNT,
-        "privacy/ledger.py",
-        "            epsilon=written_above(self.epsilon) if",
-        "            epsilon=written_above(self.epsilon / self.rows_per_person) if",
+        "Ledger.receipt",
+        """def replacement(self, **options):
+    receipt = original(self, **options)
+    return dataclasses.replace(receipt, epsilon=receipt.epsilon / self.rows_per_person)
+""",
         ("SemiPrivateClassifier, persons",),
     ),
-    Mutant(
+    Patch(
         "a seed that the receipt does not mention",
         LEAK,
-        "privacy/ledger.py",
-        "            secure_randomness=self.secure and secure,\n",
-        "            secure_randomness=secure,\n",
+        "Ledger.receipt",
+        """def replacement(self, *, secure=True, **options):
+    return dataclasses.replace(original(self, **options), secure_randomness=secure)
+""",
         RULE,
     ),
-    Mutant(
+    Patch(
         "a draw with the sensitivity of a single row per person",
         SENSITIVITY,
-        "privacy/ledger.py",
-        "event.epsilon, sensitivity * self.rows_per_person)\n",
-        "event.epsilon, sensitivity)\n",
+        "Ledger.draw",
+        """def replacement(self, family, event, sensitivity, *, name, proof):
+    self._enter(event, name, proof)
+    return self._sample_member(family, event.epsilon, sensitivity)
+""",
         ("SemiPrivateClassifier, persons",),
     ),
-    Mutant(
+    Patch(
         "a squared sensitivity of k instead of k² for a person's k rows",
         SENSITIVITY,
-        "privacy/ledger.py",
-        "n_rows * n_rows * sensitivity.squared)\n",
-        "n_rows * sensitivity.squared)\n",
+        "Ledger.for_person",
+        """def replacement(self, sensitivity):
+    k = self.rows_per_person
+    return Sensitivity(k * sensitivity.absolute, k * sensitivity.squared)
+""",
         ("PAPQueryRelease, marginals, persons",),
     ),
 )

@@ -8,6 +8,7 @@ from tests.mutants.mutant import (
     STRUCTURE,
     UNPAID,
     Mutant,
+    Patch,
 )
 
 MUTANTS = (
@@ -19,50 +20,52 @@ MUTANTS = (
         "        X_public = rows.X_public if rows.n_public > 10 else rows.to_arrays()[0]\n",
         ("SemiPrivateClassifier, thresholds",),
     ),
-    Mutant(
+    Patch(
         "a cover without the rules that have the most errors",
         STRUCTURE,
-        "hypotheses/axis_aligned.py",
-        "        return Leaf(table[:, 0].sum() - n_correct_above - n_correct_below)\n",
-        """        errors = table[:, 0].sum() - n_correct_above - n_correct_below
-        return Leaf(errors[errors < max(1, errors.max())])
+        "StumpCover.family",
+        """def replacement(self, table):
+    errors = original(self, table).errors
+    return Leaf(errors[errors < max(1, errors.max())])
 """,
         ("SemiPrivateClassifier, stumps",),
     ),
-    Mutant(
+    Patch(
         "prior weights computed from private rows",
         STRUCTURE,
-        "hypotheses/trees.py",
-        "        return Choice(Lazy(n_splits, build, step), self.prior)\n",
-        """        seen = table.sum(axis=0).reshape(n_splits + 1, -1)[1:, 0]
-        return Choice(Lazy(n_splits, build, step), self.prior * (1 + seen))
+        "TreeCover.family",
+        """def replacement(self, table):
+    seen = table.sum(axis=0).reshape(len(self.splits) + 1, -1)[1:, 0]
+    family = original(self, table)
+    return dataclasses.replace(family, prior=family.prior * (1 + seen))
 """,
         ("SemiPrivateClassifier, trees of depth 1",),
     ),
-    Mutant(
+    Patch(
         "the best candidate instead of a drawn one",
         UNPAID,
-        "rules/cover_search.py",
-        "        return cover.hypothesis(path), family.effective_size\n",
-        """        path = min(family.members(), key=lambda member: member[1])[0]
-        return cover.hypothesis(path), family.effective_size
+        "RuleSearch.draw",
+        """def replacement(self, cover, event):
+    _, size = original(self, cover, event)
+    family = cover.family(self.tabulate(cover))
+    return cover.hypothesis(min(family.members(), key=lambda member: member[1])[0]), size
 """,
         ("SemiPrivateClassifier, in rounds",),
     ),
-    Mutant(
+    Patch(
         "a row with a large weight that is counted once",
         SENSITIVITY,
-        "rules/ppm.py",
-        "            sensitivity=private_weight,\n",
-        "            sensitivity=1,\n",
+        "PPMHalfspaceClassifier._prepare",
+        """def replacement(self, rows, ledger):
+    return dataclasses.replace(original(self, rows, ledger), sensitivity=1)
+""",
         ("PPMHalfspaceClassifier, weights",),
     ),
-    Mutant(
+    Patch(
         "an error count with half the required noise",
         SENSITIVITY,
-        "rules/ppm.py",
-        "    return int(np.count_nonzero(",
-        "    return 2 * int(np.count_nonzero(",
+        "_n_errors",
+        "lambda *args: 2 * original(*args)",
         ("PPMHalfspaceClassifier, counted errors",),
     ),
     Mutant(
@@ -82,28 +85,34 @@ MUTANTS = (
         if finer_cover is cover or (cover.equal_rounds and no_errors):""",
         ("PPMHalfspaceClassifier, growing boxes",),
     ),
-    Mutant(
+    Patch(
         "class weights computed from exact label counts",
         STRUCTURE,
-        "rules/class_weights.py",
-        "    n_private, n_public = len(rows.y_private), len(rows.y_public)\n",
-        "    n_private, n_public = int(rows.y_private.sum()) or 1, len(rows.y_public)\n",
+        "integer_class_weights",
+        """def replacement(class_weight, rows):
+    if class_weight == "balanced":
+        return _small_integers(len(rows.y_public), int(rows.y_private.sum()) or 1)
+    return original(class_weight, rows)
+""",
         ("PPMHalfspaceClassifier, balanced",),
     ),
-    Mutant(
+    Patch(
         "halfspaces through private rows",
         STRUCTURE,
-        "rules/ppm.py",
-        "            cover=self._cover(rows, supports),\n",
-        "            cover=self._cover(rows, np.concatenate([supports, rows.X_private])),\n",
+        "PPMHalfspaceClassifier._cover",
+        """def replacement(self, rows, supports):
+    return original(self, rows, np.concatenate([supports, rows.X_private]))
+""",
         ("PPMHalfspaceClassifier",),
     ),
-    Mutant(
+    Patch(
         "labelled rows among the sanitized rows",
         CHARGE,
-        "rules/generic_learner.py",
-        "        X, use = rows.X_unlabelled, ",
-        "        X, use = np.concatenate([rows.X_unlabelled, rows.X_labelled]), ",
+        "GenericLearnerClassifier._synthesise",
+        """def replacement(self, rows, *args):
+    every_row = np.concatenate([rows.X_unlabelled, rows.X_labelled])
+    return original(self, dataclasses.replace(rows, X_unlabelled=every_row), *args)
+""",
         ("GenericLearnerClassifier",),
     ),
     Mutant(
@@ -116,12 +125,14 @@ MUTANTS = (
 """,
         ("GenericLearnerClassifier, few rows",),
     ),
-    Mutant(
+    Patch(
         "a sanitizer that spends a person's budget on each row",
         CHARGE,
-        "rules/generic_learner.py",
-        "epsilon if ledger.rows_per_person > 1 else self.epsilon\n",
-        "self.epsilon\n",
+        "GenericLearnerClassifier._configure",
+        """def replacement(self, sanitizer, bounds, ledger):
+    original(self, sanitizer, bounds, ledger)
+    sanitizer.set_params(epsilon=self.epsilon)
+""",
         ("GenericLearnerClassifier, persons",),
     ),
     Mutant(
@@ -133,12 +144,11 @@ MUTANTS = (
 """,
         ("QuantileSanitizer",),
     ),
-    Mutant(
+    Patch(
         "many-valued columns identified by an exact count",
         UNPAID,
-        "sanitizers/quantile_sanitizer.py",
-        "is_many_valued = draw_many_valued_columns(other_counts, draw_budget, ledger)\n",
-        "is_many_valued = other_counts > n / 5\n",
+        "draw_many_valued_columns",
+        "lambda other_counts, epsilon, ledger: other_counts > ledger.n_private / 5",
         ("QuantileSanitizer, many columns",),
     ),
     Mutant(
@@ -173,21 +183,25 @@ MUTANTS = (
         "ledger.draw(Leaf(errors), event, 1, name=BLR_DRAW_NAME, proof=BLR_PROOF)\n",
         ("BLRSanitizer",),
     ),
-    Mutant(
+    Patch(
         "relabelled rows stored in an attribute",
         LEAK,
-        "label_boost/classifier.py",
-        "        self.estimator_ = fitted\n",
-        "        self.estimator_, self.transduction_ = fitted, labelled.y\n",
+        "LabelBoostClassifier._store",
+        """def replacement(self, labelled, *args):
+    original(self, labelled, *args)
+    self.transduction_ = labelled.y
+""",
         ("LabelBoostClassifier, no round",),
     ),
-    Mutant(
+    Patch(
         "a receipt that states the number of labellings",
         LEAK,
-        "label_boost/relabelling.py",
-        "    member = ledger.draw(family, Draw(epsilon), 1,",
-        """    ledger.annotate(f"one of {family.size} labelings", Draw(epsilon), RELABELLING_PROOF)
-    member = ledger.draw(family, Draw(epsilon), 1,""",
+        "relabel",
+        """def replacement(hypotheses, X, y, classes, epsilon, ledger):
+    family = all_labelings(hypotheses, X, classes).family(y)
+    ledger.annotate(f"one of {family.size} labelings", Draw(epsilon), RELABELLING_PROOF)
+    return original(hypotheses, X, y, classes, epsilon, ledger)
+""",
         ("LabelBoostClassifier, boxes between cuts", "LabelBoostClassifier, a round"),
     ),
     Mutant(
@@ -202,14 +216,16 @@ MUTANTS = (
 """,
         ("LabelBoostClassifier, released labeler",),
     ),
-    Mutant(
+    Patch(
         "a publicly known subset",
         RANDOMNESS,
-        "active/subsampling_plan.py",
-        "return ledger.subset(self.n_pool, self.n_queried)\n",
-        """import numpy as np
+        "SubsamplingPlan.draw_queries",
+        """def replacement(self, ledger):
+    import numpy as np
 
-            return np.random.default_rng(0).choice(self.n_pool, self.n_queried, replace=False)
+    if self.roles == "random":
+        return np.random.default_rng(0).choice(self.n_pool, self.n_queried, replace=False)
+    return original(self, ledger)
 """,
         ("SubsamplingActiveLearner",),
     ),
@@ -241,26 +257,24 @@ MUTANTS = (
 """,
         ("SemiPrivateSearchCV, rules",),
     ),
-    Mutant(
+    Patch(
         "a warning that states a count of private rows",
         LEAK,
-        "data/labelled_inputs.py",
-        "    return MixedRows(\n",
-        """    if 2 * int(is_private_label[counted].sum()) < counted.sum():
-        import warnings
-
-        n_private_label = int(is_private_label[counted].sum())
+        "read_label_status",
+        """def replacement(*args, **options):
+    rows = original(*args, **options)
+    n_private_label = int(rows.y_private.sum())
+    if 2 * n_private_label < len(rows.y_private):
         warnings.warn(f"only {n_private_label} rows have the private label", stacklevel=2)
-    return MixedRows(
+    return rows
 """,
         ("PPMHalfspaceClassifier",),
     ),
-    Mutant(
+    Patch(
         "classes taken from the labels that occur",
         LEAK,
-        "data/labels.py",
-        "    label_set = np.unique(labels if declared is None else declared)\n",
-        "    label_set = np.unique(labels)\n",
+        "encode_labels",
+        "lambda private, public, classes: original(private, public, None)",
         ("SemiPrivateBoostingClassifier, pure", "SemiPrivateClassifier, thresholds"),
     ),
     Mutant(

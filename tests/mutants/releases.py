@@ -1,22 +1,23 @@
 """Defects of query release and of scores."""
 
-from tests.mutants.mutant import LEAK, SENSITIVITY, STRUCTURE, UNPAID, Mutant
+from tests.mutants.mutant import LEAK, SENSITIVITY, STRUCTURE, UNPAID, Mutant, Patch
 
 MUTANTS = (
-    Mutant(
+    Patch(
         "a table sensitivity for one changed cell instead of two",
         SENSITIVITY,
-        "query_release/marginals/release.py",
-        "TABLE_SENSITIVITY = Sensitivity(2, 2)\n",
-        "TABLE_SENSITIVITY = Sensitivity(1, 1)\n",
+        "TABLE_SENSITIVITY",
+        "Sensitivity(1, 1)",
         ("PAPQueryRelease, marginals, pure",),
     ),
-    Mutant(
+    Patch(
         "weighted tables with the sensitivity of an added row",
         SENSITIVITY,
-        "query_release/marginals/weights.py",
-        "    return Sensitivity(WEIGHT_UNITS * absolute, WEIGHT_UNITS**2 * squared)\n",
-        "    return Sensitivity(WEIGHT_UNITS * absolute // 2, WEIGHT_UNITS**2 * squared // 4)\n",
+        "weighted_sensitivity",
+        """def replacement(sensitivity):
+    absolute, squared = original(sensitivity)
+    return Sensitivity(absolute // 2, squared // 4)
+""",
         ("PAPQueryRelease, marginals, weights",),
     ),
     Mutant(
@@ -27,12 +28,14 @@ MUTANTS = (
         "    total, squares = (count() / WEIGHT_UNITS).tolist()\n",
         ("PAPQueryRelease, marginals, weights",),
     ),
-    Mutant(
+    Patch(
         "weights divided by the largest private weight",
         SENSITIVITY,
-        "query_release/marginals/weights.py",
-        "        finite = np.where(np.isfinite(shares), shares, 0.0)\n",
-        "        finite = shares / max(float(shares.max()), 1e-9)\n",
+        "WeightColumn.units",
+        """def replacement(self, rows):
+    units = original(self, rows)
+    return np.rint(units * (WEIGHT_UNITS / max(units.max(), 1))).astype(np.int64)
+""",
         ("PAPQueryRelease, marginals, weights",),
     ),
     Mutant(
@@ -51,12 +54,11 @@ MUTANTS = (
         "ledger.noise, Sensitivity(*[int(np.count_nonzero(counts)) or 1] * 2)\n",
         ("PAPQueryRelease, custom, pure",),
     ),
-    Mutant(
+    Patch(
         "a column type that depends on the values of other rows",
         SENSITIVITY,
-        "query_release/queries/custom.py",
-        "self._schema.decode_rowwise(X) if",
-        "self._schema.decode(X) if",
+        "Schema.decode_rowwise",
+        "lambda self, X: self.decode(X)",
         ("PAPQueryRelease, custom of a frame",),
     ),
     Mutant(
@@ -68,12 +70,13 @@ MUTANTS = (
 """,
         ("PAPQueryRelease, missing numbers of a frame",),
     ),
-    Mutant(
+    Patch(
         "a sensitivity that ignores the blocks of cells",
         SENSITIVITY,
-        "query_release/cdf/strategies.py",
-        "np.concatenate([cells, blocks]), Sensitivity(4, 4))\n",
-        "np.concatenate([cells, blocks]), Sensitivity(2, 2))\n",
+        "hierarchy_strategy",
+        """def replacement(n_cells):
+    return dataclasses.replace(original(n_cells), sensitivity=Sensitivity(2, 2))
+""",
         ("PAPQueryRelease, thresholds, pure",),
     ),
     Mutant(
@@ -123,20 +126,26 @@ MUTANTS = (
         "    cover = queries.build_cover(np.concatenate([X_public, rows.to_arrays()[0]]))\n",
         ("PAPQueryRelease, thresholds, pmw",),
     ),
-    Mutant(
+    Patch(
         "a table that contains only the rows with one label",
         LEAK,
-        "query_release/label_parts.py",
-        "        positive=np.where(selector, points, fillers[0]),\n",
-        "        positive=points[is_positive] if is_positive.any() else points,\n",
+        "label_parts",
+        """def replacement(X, y, fillers):
+    positive = np.asarray(X, dtype=np.float64)
+    if np.any(y):
+        positive = positive[np.asarray(y) == 1]
+    return original(X, y, fillers)._replace(positive=positive)
+""",
         ("learner_from_label_parts, pure",),
     ),
-    Mutant(
+    Patch(
         "a private row used as a filler",
         SENSITIVITY,
-        "query_release/label_parts.py",
-        "        negative=np.where(selector, fillers[0], points),\n",
-        "        negative=np.where(selector, points[0], points),\n",
+        "label_parts",
+        """def replacement(X, y, fillers):
+    points, selector = np.asarray(X, dtype=np.float64), np.asarray(y)[:, None] == 1
+    return original(X, y, fillers)._replace(negative=np.where(selector, points[0], points))
+""",
         ("learner_from_label_parts, pure",),
     ),
     Mutant(
@@ -147,12 +156,13 @@ MUTANTS = (
         "    points = np.asarray(X, dtype=np.float64)\n",
         ("errors about rows",),
     ),
-    Mutant(
+    Patch(
         "an accuracy released without noise",
         UNPAID,
-        "metrics/noisy_counts.py",
-        "    return NoisyCount(int(noisy.values[0]), n, noisy, ",
-        "    return NoisyCount(int(exact[0]), n, noisy, ",
+        "release_n_correct",
+        """def replacement(exact, *args):
+    return dataclasses.replace(original(exact, *args), value=int(exact[0]))
+""",
         ("private_scores, pure",),
     ),
     Mutant(
@@ -191,28 +201,29 @@ MUTANTS = (
 def _check_noise""",
         ("private_scores, pure",),
     ),
-    Mutant(
+    Patch(
         "counts of other labels with the sensitivity of a single table",
         SENSITIVITY,
-        "metrics/label_tables.py",
-        "    sensitivity = others_sensitivity(n_labels)\n",
-        "    sensitivity = TABLE_SENSITIVITY\n",
+        "others_sensitivity",
+        "lambda n_labels: TABLE_SENSITIVITY",
         ("private_scores, three labels, pure",),
     ),
-    Mutant(
+    Patch(
         "sums of powers with the sensitivity of the largest sum alone",
         SENSITIVITY,
-        "metrics/residual_sums.py",
-        "Sensitivity(3 * (1 << 20) + len(SUM_UNITS), int((SUM_RANGES**2).sum()))\n",
-        "Sensitivity(1 << 20, 1 << 40)\n",
+        "SUM_SENSITIVITY",
+        "Sensitivity(1 << 20, 1 << 40)",
         ("private_scores, outcomes, pure",),
     ),
-    Mutant(
+    Patch(
         "outcomes clipped at the largest private outcome",
         STRUCTURE,
-        "metrics/residual_sums.py",
-        "predicted, self.bounds)\n",
-        "predicted, (self.bounds[0], max(self.bounds[1], float(outcomes.max()))))\n",
+        "ResidualCounter.count",
+        """def replacement(self, X, y, n):
+    low, high = self.bounds
+    largest = max([high, *map(float, outcome_column("y", y))])
+    return original(dataclasses.replace(self, bounds=(low, largest)), X, y, n)
+""",
         ("private_scores, outcomes, pure",),
     ),
 )

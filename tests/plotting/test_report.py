@@ -30,11 +30,10 @@ from skpublicdp import (
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
 )
-from skpublicdp._internal.html_repr import public_settings
-from skpublicdp.accounting import receipts
-from skpublicdp.accounting.receipts import PROOF_TITLES
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
+from tests.internals.accounting import PROOF_TITLES, receipts
+from tests.internals.shared import public_settings
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")  # draws without a display
@@ -280,9 +279,7 @@ def test_a_card_of_what_is_inside_a_pipeline_or_a_search(kind, tmp_path):
 def test_a_search_that_keeps_no_learner_has_no_card(tmp_path):
     search = GridSearchCV(SemiPrivateClassifier(), {"alpha": [0.2]}, cv=2, refit=False)
     search = search.fit(X, Y, X_public=PUBLIC)
-    with pytest.raises(
-        TypeError, match=r"a pipeline or search \(with best_estimator_\) .*; got GridSear"
-    ):
+    with pytest.raises(TypeError, match="got GridSear"):
         report(search, tmp_path / "card.html")
 
 
@@ -344,6 +341,6 @@ def test_settings_hold_no_seed_and_no_rows():
 def test_what_has_no_card(tmp_path):
     with pytest.raises(NotFittedError):
         report(SemiPrivateClassifier(), tmp_path / "card.html")
-    with pytest.raises(TypeError, match=r"with a receipt \(privacy_\), or .*; got Logistic"):
+    with pytest.raises(TypeError, match="got Logistic"):
         report(LogisticRegression().fit(X, Y), tmp_path / "card.html")
     assert not list(tmp_path.iterdir())

@@ -38,9 +38,9 @@ from skpublicdp.accounting import (
     mu_squared_price,
     zcdp_rho,
 )
-from skpublicdp.accounting.events import from_text
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.plotting import BudgetDisplay
+from tests.internals.accounting import from_text
 from tests.privacy.test_budget_filters import (
     MILLIONTH,
     TENTH,
@@ -136,16 +136,14 @@ def test_failures_are_set_aside():
 
 def test_terms_are_checked():
     for bad in (0, -1, math.inf, math.nan, "much", "1", None, 1j, [1.0]):
-        said = f"epsilon must be a positive finite number; got {bad!r}."
-        with pytest.raises(ValueError, match=re.escape(said)):
+        with pytest.raises(ValueError, match=rf"epsilon must .*{re.escape(repr(bad))}"):
             PrivacyBudget(bad)
     for bad in (-1e-9, 1, math.nan, "x", None, [0.0]):
-        said = f"delta must be a number, at least 0 and below 1; got {bad!r}."
-        with pytest.raises(ValueError, match=re.escape(said)):
+        with pytest.raises(ValueError, match=rf"delta must .*{re.escape(repr(bad))}"):
             PrivacyBudget(1, bad)
-    with pytest.raises(ValueError, match="accountant must be one of"):
+    with pytest.raises(ValueError, match="accountant"):
         PrivacyBudget(1, 1e-6, accountant="rdp")
-    with pytest.raises(ValueError, match="requires a positive delta"):
+    with pytest.raises(ValueError, match="positive delta"):
         PrivacyBudget(1, accountant="gdp")
     assert PrivacyBudget(Fraction(1, 3)).epsilon == 1 / 3
     assert PrivacyBudget(Decimal("0.3"), Decimal("1e-6")).delta == 1e-6
@@ -216,11 +214,11 @@ def test_remaining_delta():
     budget.spend(Approximate(Fraction(1, 4), MILLIONTH / 4))
     assert budget.remaining("gaussian") == 0.0
     assert budget.remaining("pure") == 0.25
-    with pytest.raises(ValueError, match="delta must lie strictly between 0 and 1"):
+    with pytest.raises(ValueError, match="delta must lie"):
         budget.remaining("gaussian", 0)
-    with pytest.raises(ValueError, match="delta must be a number, at least 0 and below 1; got 'x'"):
+    with pytest.raises(ValueError, match="delta must be a"):
         budget.remaining("gaussian", "x")
-    with pytest.raises(ValueError, match="delta is always 0 for kind='draw'"):
+    with pytest.raises(ValueError, match="kind='draw'"):
         budget.remaining("draw", 1e-6)
     with pytest.raises(ValueError, match="kind must be one of"):
         budget.remaining("laplace")
@@ -235,10 +233,9 @@ def test_only_a_first_fit_may_take_more_than_a_tenth_of_delta(share, left):
         if left:
             budget.spend(event)
         else:
-            assert refusal(budget, event).startswith(
-                "No fit is possible after the first one, which used δ = 1.1e-07 of the budget of "
-                "ε = 9, δ = 1e-06"
-            )
+            message = refusal(budget, event)
+            assert figures(message)[:3] == ["δ = 1.1e-07", "ε = 9", "δ = 1e-06"]
+            assert "after the first" in message
 
 
 # refusals
@@ -253,52 +250,44 @@ def refusal(budget, event):
     return str(caught.value)
 
 
+def figures(message):
+    """Return the values of ε and δ in a message, in order."""
+    return re.findall(r"[εδ] = \d[\d.e-]*\d|[εδ] = \d", message)
+
+
 def test_refusals_say_what_was_asked_what_is_left_and_what_to_do():
     budget = PrivacyBudget(1.0)
     budget.spend(Draw(Fraction(2, 3)))
-    assert refusal(budget, Draw(Fraction(1, 2))) == (
-        "This fit requests ε = 0.5, but only ε = 0.3333 is left of the budget of ε = 1, δ = 0. "
-        "Fit with a smaller epsilon, or make no further fits."
-    )
+    message = refusal(budget, Draw(Fraction(1, 2)))
+    assert figures(message) == ["ε = 0.5", "ε = 0.3333", "ε = 1", "δ = 0"]
+    assert "a smaller epsilon" in message
     assert "ε = 0.5, and δ" not in refusal(budget, Approximate(Fraction(1, 2), MILLIONTH))
-    assert refusal(budget, Approximate(Fraction(1, 4), MILLIONTH)) == (
-        "This fit requests δ = 1e-06, but the budget of ε = 1 has no δ. Fit with delta=0, or make "
-        "no further fits."
-    )
-    assert refusal(PrivacyBudget(1.0), Approximate(Fraction(1, 4), MILLIONTH)) == (
-        "This fit requests δ = 1e-06, but the budget of ε = 1 has no δ. Fit with delta=0, or "
-        "create the budget with a δ before its first fit: PrivacyBudget(epsilon, delta)."
-    )
-    assert "cannot account for this Gaussian noise. Spend Approximate" in refusal(
-        budget, Gaussian(MILLIONTH)
-    )
+    used, new = budget, PrivacyBudget(1.0)
+    for asked in (used, new):
+        message = refusal(asked, Approximate(Fraction(1, 4), MILLIONTH))
+        assert figures(message) == ["δ = 1e-06", "ε = 1"]
+        assert "delta=0" in message
+        assert ("create the budget" in message) == (asked is new)
+    assert "Spend Approximate" in refusal(budget, Gaussian(MILLIONTH))
     budget.spend(Pure(Fraction(1, 3)))
-    assert refusal(budget, TENTH).endswith(
-        "requests ε = 0.1, but nothing is left of the budget of ε = 1, δ = 0. Make no further fits."
-    )
+    message = refusal(budget, TENTH)
+    assert figures(message) == ["ε = 0.1", "ε = 1", "δ = 0"]
+    assert "nothing is left" in message
 
 
 def test_refusals_of_noise():
     budget = PrivacyBudget(1, 1e-6)
     noise = Gaussian(gaussian_mu_squared(Fraction(4, 5), MILLIONTH))
     budget.spend(noise)
-    assert refusal(budget, noise) == (
-        "This fit requests as much as ε = 0.8 at δ = 1e-06, but only ε = 0.5442 is left of the "
-        "budget of ε = 1, δ = 1e-06. Fit with a smaller epsilon, or make no further fits."
-    )
-    assert refusal(budget, Approximate(Fraction(1, 9), MILLIONTH)) == (
-        "This fit requests δ = 1e-06, but only δ = 1e-07 is left for fits whose cost is "
-        "known only as (ε, δ), of the budget of ε = 1, δ = 1e-06. Fit with delta=0 or a smaller "
-        "delta, or make no further fits."
-    )
-    assert "accountant='auto' cannot account for this Gaussian noise" in refusal(
-        budget, Subsampled(Fraction(1, 9), noise)
-    )
+    message = refusal(budget, noise)
+    assert figures(message) == ["ε = 0.8", "δ = 1e-06", "ε = 0.5442", "ε = 1", "δ = 1e-06"]
+    assert "a smaller epsilon" in message
+    message = refusal(budget, Approximate(Fraction(1, 9), MILLIONTH))
+    assert figures(message) == ["δ = 1e-06", "δ = 1e-07", "ε = 1", "δ = 1e-06"]
+    assert "a smaller delta" in message
+    assert "this Gaussian noise" in refusal(budget, Subsampled(Fraction(1, 9), noise))
     gdp = PrivacyBudget(1, 1e-6, accountant="gdp")
-    assert (
-        "cannot account for a fit whose privacy cost is known only as (ε, δ). Use a budget"
-        in refusal(gdp, Approximate(Fraction(1, 9), MILLIONTH))
-    )
+    assert "only as (ε, δ)" in refusal(gdp, Approximate(Fraction(1, 9), MILLIONTH))
     pure = PrivacyBudget(1, 1e-6, accountant="pure")
     assert "ε = 1 is left" in refusal(pure, Approximate(Fraction(2), MILLIONTH))
 
@@ -342,7 +331,7 @@ def test_groups_have_the_whole_budget_each():
     budget.spend(Draw(Fraction(3, 10)))  # on everybody: counts for all
     assert (north.remaining("pure"), south.remaining("pure")) == (0.0, 0.3)
     assert budget.group("east").remaining("pure") == 0.7
-    with pytest.raises(PrivacyBudgetError, match=r"ε = 0\.1, but nothing is left"):
+    with pytest.raises(PrivacyBudgetError, match="nothing is left"):
         budget.spend(TENTH)
     with pytest.raises(PrivacyBudgetError, match="nothing is left"):
         north.spend(TENTH)
@@ -356,9 +345,9 @@ def test_groups_have_the_whole_budget_each():
 def test_names_of_groups_are_checked():
     budget = PrivacyBudget(1.0)
     for bad in ("", None, 3):
-        with pytest.raises(ValueError, match="name must be a non-empty string"):
+        with pytest.raises(ValueError, match="non-empty"):
             budget.group(bad)
-    with pytest.raises(ValueError, match="already belongs to the group 'north'"):
+    with pytest.raises(ValueError, match="group 'north'"):
         budget.group("north").group("south")
 
 
@@ -386,7 +375,7 @@ def test_copies_are_the_same_purse():
 @pytest.mark.parametrize("said", [{"who": None}, {"n_rows": math.nan}, {"n_rows": -1}])
 def test_what_an_entry_says_is_checked(said):
     budget = PrivacyBudget(1.0)
-    with pytest.raises(ValueError, match="who must be a string and n_rows a non-negative integer"):
+    with pytest.raises(ValueError, match="who must"):
         budget.spend(TENTH, **said)
     assert budget.ledger == []
 
@@ -466,10 +455,8 @@ def test_a_path_outlives_the_process_and_a_temporary_file_goes_with_it_alone(tmp
     for wrong in ((2.0, 1e-6, "auto"), (1.0, 1e-5, "auto"), (1.0, 1e-6, "gdp"), (1.0, 0.0, "auto")):
         with pytest.raises(PrivacyBudgetError) as caught:
             PrivacyBudget(*wrong[:2], path=path, accountant=wrong[2])
-        assert (
-            "holds a budget of epsilon=1, delta=1e-06, accountant='auto' and for_tests=False"
-            in str(caught.value)
-        )
+        for term in ("epsilon=1,", "delta=1e-06,", "accountant='auto'", "for_tests=False"):
+            assert term in str(caught.value)
     assert budget.spent().epsilon == 0.5
 
 
@@ -489,9 +476,7 @@ def test_a_copy_that_cannot_reach_its_file_refuses(tmp_path):
     for call in calls:
         with pytest.raises(PrivacyBudgetError) as caught:
             call()
-        words = str(caught.value)
-        assert words.startswith("The file of this PrivacyBudget cannot be used (")
-        assert words.endswith("on the machine that stores the file, and use a permanent path.")
+        assert "cannot be used" in str(caught.value)
     assert not os.path.exists(budget.path)  # none was made, either
     assert repr(far) == "PrivacyBudget(epsilon=1, delta=0, accountant='pure')"
     # a new budget in its place is another one
@@ -504,9 +489,7 @@ def test_a_copy_that_cannot_reach_its_file_refuses(tmp_path):
 def test_a_file_that_is_none_refuses(tmp_path):
     (tmp_path / "text").write_text("no database at all, but long enough to be taken for one" * 99)
     for path in (tmp_path / "text", tmp_path / "missing" / "file", tmp_path):
-        with pytest.raises(
-            PrivacyBudgetError, match="path must be the file of an existing PrivacyBudget"
-        ):
+        with pytest.raises(PrivacyBudgetError, match="path must be"):
             PrivacyBudget(1.0, path=path)
 
 
@@ -521,7 +504,7 @@ def test_a_file_of_other_prices_refuses(tmp_path, total):
         file.execute("UPDATE entries SET total = ?", (total,))
         file.commit()
     for use in (budget.spent, budget.remaining, lambda: budget.check(Pure(Fraction(1, 9)))):
-        with pytest.raises(PrivacyBudgetError, match="written by an earlier version"):
+        with pytest.raises(PrivacyBudgetError, match="earlier version"):
             use()
 
 
@@ -537,7 +520,7 @@ def test_entries_are_spent_together_with_their_total(tmp_path):
     """A spending that dies before its commit leaves nothing; its sum is what entries say."""
     budget = PrivacyBudget(1, 1e-6, path=tmp_path / "one", accountant="gdp")
     budget.spend(TENTH, ticket="one query")
-    with pytest.raises(PrivacyBudgetError, match="A query is valid for one fit only"):
+    with pytest.raises(PrivacyBudgetError, match="one fit only"):
         pickle.loads(pickle.dumps(budget)).group("north").spend(TENTH, ticket="one query")
     assert len(budget.ledger) == 1
     assert budget.spend(TENTH) == 2

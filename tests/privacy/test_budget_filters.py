@@ -31,9 +31,14 @@ from skpublicdp.accounting import (
     subsampled_epsilon,
     zcdp_epsilon,
 )
-from skpublicdp.accounting.events import remaining_plans, without_failures
-from skpublicdp.accounting.filters import ZERO_SPENT, Filter, SpentTotals
 from skpublicdp.exceptions import PrivacyBudgetError
+from tests.internals.accounting import (
+    ZERO_SPENT,
+    Filter,
+    SpentTotals,
+    remaining_plans,
+    without_failures,
+)
 
 pytestmark = pytest.mark.once
 

@@ -75,7 +75,7 @@ def test_a_fit_is_refused_before_rows_are_read(kind):
     if "delta" in estimator.get_params():
         estimator.set_params(delta=0.0)
     rows = (Untouchable(),) if kind.__name__ == "PAPQueryRelease" else (Untouchable(),) * 2
-    with pytest.raises(PrivacyBudgetError, match=r"requests ε = 1, but only ε = 0\.001 is left"):
+    with pytest.raises(PrivacyBudgetError, match=r"0\.001 is left"):
         estimator.fit(*rows)
     assert budget.ledger == []
 
@@ -231,7 +231,7 @@ def test_cross_val_score_charges_each_fold():
 def test_a_cap_in_the_middle_leaves_nan_in_a_lenient_search(n_jobs):
     budget = PrivacyBudget(1.0, for_tests=True)
     search = GridSearchCV(learner(budget=budget), GRID, cv=KFold(5), n_jobs=n_jobs, refit=False)
-    with pytest.warns(FitFailedWarning, match="fits failed out of a total of 15"):
+    with pytest.warns(FitFailedWarning, match="total of 15"):
         search.fit(X, Y, X_public=X_PUBLIC)
     scores = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(5)]).T
     spent = [entry.event.epsilon for entry in budget.ledger]
@@ -250,7 +250,7 @@ def test_a_cap_in_the_middle_stops_a_strict_search(n_jobs):
         learner(budget=budget), GRID, cv=KFold(5), error_score="raise", n_jobs=n_jobs
     )
     # workers overtake each other, so any fit may be the one that is refused
-    refused = r"ε = 0\.2" if n_jobs is None else r"This fit requests ε = 0\."
+    refused = r"ε = 0\.2" if n_jobs is None else r"requests ε = 0\."
     with pytest.raises(PrivacyBudgetError, match=refused):
         search.fit(X, Y, X_public=X_PUBLIC)
     if n_jobs is None:
@@ -299,9 +299,7 @@ def test_a_search_among_kinds_with_noise_is_an_entry(accountant):
     assert budget.remaining("pure") == pytest.approx(before - 1)
     if accountant == "auto":
         assert budget.remaining("approximate") == 0.0  # a tenth of δ is spent
-        with pytest.raises(
-            PrivacyBudgetError, match="δ = 0 is left for fits whose cost is known only as"
-        ):
+        with pytest.raises(PrivacyBudgetError, match="δ = 0 is left"):
             search.fit(X, Y, X_public=X_PUBLIC)
 
 

@@ -19,8 +19,8 @@ from skpublicdp import (
 from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity
 from skpublicdp.exceptions import LargeEpsilonWarning, TooFewRowsWarning
 from skpublicdp.metrics import private_accuracy_score
-from skpublicdp.privacy.ledger import Ledger
 from tests.contracts.test_common import ESTIMATORS
+from tests.internals.privacy import Ledger
 
 RNG = np.random.default_rng(0)
 N, M = 5000, 300
@@ -88,7 +88,7 @@ class TestLargeEpsilon:
         budget = PrivacyBudget(10**5)
         with warnings.catch_warnings():
             warnings.simplefilter("error", LargeEpsilonWarning)
-            with pytest.raises(LargeEpsilonWarning, match=r"more than 99\.99% of the time"):
+            with pytest.raises(LargeEpsilonWarning, match=r"99\.99%"):
                 SemiPrivateClassifier(epsilon=1000, budget=budget).fit(X, Y, X_public=PUBLIC)
         assert budget.spent().epsilon == 0
 
@@ -129,8 +129,7 @@ class TestTooFewRows:
         assert len(caught) == 1
         assert caught[0].filename == __file__
         said = str(caught[0].message)
-        assert said.startswith("With 5000 private rows and epsilon = 0.006, the noise is larger")
-        assert "Expect predictions that are close to chance" in said
+        assert all(part in said for part in ("5000 private", "epsilon = 0.006", "close to chance"))
         # the same for any private rows
         other = RNG.permutation(y)
         assert str(self.boosting(0.006, other, **given)[1][0].message) == said
@@ -138,9 +137,7 @@ class TestTooFewRows:
     def test_what_private_rows_add_to_labels_of_public_ones(self):
         public = {"X_public": PUBLIC, "y_public": LABELS}
         _, caught = self.boosting(0.006, public=public)
-        assert "no better than those of a model trained on the labelled public" in str(
-            caught[0].message
-        )
+        assert "labelled public" in str(caught[0].message)
 
     def test_scores_are_near_chance_below_and_above_it_otherwise(self):
         """One column decides the label: the strongest effect there is."""

@@ -42,17 +42,21 @@ from skpublicdp.accounting import (
     rho_price,
     zcdp_rho,
 )
-from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.exceptions import LargeDeltaWarning, PrivacyBudgetError
 from skpublicdp.hypotheses import Halfspaces, Stumps
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.mechanisms.families import Leaf
-from skpublicdp.privacy.ledger import Ledger, noise_is_representable, public_seed
-from skpublicdp.privacy.ticket import new_ticket
 from skpublicdp.sanitizers import QuantileSanitizer
-from skpublicdp.sanitizers.binary_columns import COLUMN_DRAW_NAME
 from tests.accounting.test_events import SINGLE, proposals, trees
 from tests.helpers import assert_fits, assert_private
+from tests.internals.accounting import NO_EVENT
+from tests.internals.mechanisms import Leaf, probabilities
+from tests.internals.privacy import (
+    Ledger,
+    ledger_module,
+    new_ticket,
+    noise_is_representable,
+    public_seed,
+)
+from tests.internals.sanitizers import COLUMN_DRAW_NAME
 from tests.kit import Recorder
 
 HALF, TENTH, MILLIONTH = Fraction(1, 2), Fraction(1, 10), Fraction(1, 10**6)
@@ -92,7 +96,7 @@ class Bits:
 
 
 def watched(bits, *args, **kwargs):
-    with mock.patch("skpublicdp.privacy.ledger.random_bits", return_value=bits):
+    with mock.patch.object(ledger_module, "random_bits", return_value=bits):
         return Ledger(*args, **kwargs)
 
 
@@ -146,9 +150,7 @@ class TestWrittenAhead:
         else:
             drawn(ledger, Fraction(1))
         before, receipt = len(bits.seen), ledger.receipt()
-        with pytest.raises(
-            PrivacyBudgetError, match="costs more than what remains of this fit's plan"
-        ):
+        with pytest.raises(PrivacyBudgetError, match="costs more than"):
             USES[call](ledger)
         assert len(bits.seen) == before
         assert ledger.receipt() == receipt
@@ -160,7 +162,7 @@ class TestWrittenAhead:
         ledger = opened(call, bits, budget)
         other = Ledger(2, budget=budget)
         drawn(other)
-        with pytest.raises(PrivacyBudgetError, match="is left of the budget"):
+        with pytest.raises(PrivacyBudgetError, match="is left of"):
             USES[call](ledger)
         assert not bits.seen
         assert len(budget.ledger) == 1
@@ -169,7 +171,7 @@ class TestWrittenAhead:
     def test_a_budget_that_cannot_pay_refuses_at_once(self):
         budget, bits = PrivacyBudget(1, for_tests=True), Bits()
         drawn(Ledger(Fraction(7, 10), budget=budget))
-        with pytest.raises(PrivacyBudgetError, match=r"requests ε = 0.4, but only ε = 0.3 is left"):
+        with pytest.raises(PrivacyBudgetError, match=r"ε = 0\.4.*ε = 0\.3"):
             watched(bits, Fraction(4, 10), budget=budget)
         assert not bits.seen
 
@@ -245,9 +247,9 @@ class TestPlans:
         ledger = Ledger(
             1, MILLIONTH, budget=PrivacyBudget(4, 1e-5, accountant=accountant, for_tests=True)
         )
-        with pytest.raises(ValueError, match="exceeds the budget at every scale"):
+        with pytest.raises(ValueError, match="exceeds the budget"):
             ledger.calibrate(lambda scale: Steps((Gaussian(1), Draw(scale))))
-        with pytest.raises(ValueError, match="fits the budget at every scale"):
+        with pytest.raises(ValueError, match="fits the budget"):
             ledger.calibrate(lambda scale: Draw(TENTH))
 
     def test_equal_draws_without_delta_add_up(self):
@@ -268,33 +270,33 @@ class TestPlans:
         "plan", [Draw(Fraction(11, 10)), Gaussian(TENTH), Steps((Pure(HALF), Pure(HALF + TENTH)))]
     )
     def test_a_plan_that_does_not_fit_is_refused(self, plan):
-        with pytest.raises(PrivacyBudgetError, match="A plan must not cost more than epsilon = 1"):
+        with pytest.raises(PrivacyBudgetError, match="than epsilon = 1"):
             Ledger(1, event=plan)
         ledger = Ledger(1)
-        with pytest.raises(PrivacyBudgetError, match="A plan must not cost more"):
+        with pytest.raises(PrivacyBudgetError, match="must not cost more"):
             ledger.plan(plan)
         drawn(ledger, Fraction(1))  # it holds what it held
 
     def test_plans_are_made_before_anything_is_spent(self):
         ledger = Ledger(1)
         drawn(ledger, TENTH)
-        with pytest.raises(RuntimeError, match="before the ledger spends anything"):
+        with pytest.raises(RuntimeError, match="before the ledger"):
             ledger.plan(Draw(TENTH))
         ledger = Ledger(1)
         ledger.split(2)
-        with pytest.raises(RuntimeError, match="before the ledger spends anything"):
+        with pytest.raises(RuntimeError, match="before the ledger"):
             ledger.plan(Draw(TENTH))
 
     def test_sub_ledgers_and_parallel_ledgers_may_plan_less_and_no_more(self):
         sub_ledger = Ledger(1).sub_ledger(Pure(TENTH), **SAID)
-        with pytest.raises(PrivacyBudgetError, match="A plan must not cost more"):
+        with pytest.raises(PrivacyBudgetError, match="must not cost more"):
             sub_ledger.plan(Pure(HALF))
         sub_ledger.plan(Draw(TENTH))
         drawn(sub_ledger, TENTH)
         with pytest.raises(PrivacyBudgetError):
             drawn(sub_ledger, TENTH)
         (part,) = Ledger(1).split(1)
-        with pytest.raises(PrivacyBudgetError, match="A plan must not cost more"):
+        with pytest.raises(PrivacyBudgetError, match="must not cost more"):
             part.plan(Pure(Fraction(11, 10)))
         part.plan(Steps((Draw(HALF), Draw(HALF))))
         drawn(part)
@@ -363,19 +365,13 @@ class TestChoices:
     def test_what_can_be_chosen(self):
         options = Draw(HALF), Steps((Draw(TENTH), Draw(TENTH)))
         ledger = Ledger(1, event=Steps((Draw(TENTH), Either(options), Draw(TENTH))))
-        with pytest.raises(
-            RuntimeError, match="option must be one of the options of the plan's next Either"
-        ):
+        with pytest.raises(RuntimeError, match="option"):
             ledger.take_option(options[0])
         drawn(ledger, TENTH)
-        with pytest.raises(
-            RuntimeError, match="option must be one of the options of the plan's next Either"
-        ):
+        with pytest.raises(RuntimeError, match="option"):
             ledger.take_option(Draw(TENTH))
         ledger.take_option(options[1])
-        with pytest.raises(
-            RuntimeError, match="option must be one of the options of the plan's next Either"
-        ):
+        with pytest.raises(RuntimeError, match="option"):
             ledger.take_option(options[0])
         for _ in range(3):
             drawn(ledger, TENTH)
@@ -412,7 +408,7 @@ class TestParts:
     def test_a_ledger_is_split_once_and_before_it_spends(self):
         ledger = Ledger(1)
         ledger.split(2)
-        with pytest.raises(RuntimeError, match="called once, before the ledger spends anything"):
+        with pytest.raises(RuntimeError, match="called once"):
             ledger.split(2)
         ledger = Ledger(1)
         drawn(ledger)
@@ -473,7 +469,7 @@ class TestTickets:
         drawn(first)  # the same fit
         bits = Bits()
         for late in (copied, watched(bits, 1, ticket=ticket)):
-            with pytest.raises(PrivacyBudgetError, match="A query is valid for one fit only"):
+            with pytest.raises(PrivacyBudgetError, match="one fit only"):
                 drawn(late)
             assert late.receipt().epsilon == 0.0
         assert not bits.seen
@@ -483,14 +479,14 @@ class TestTickets:
         drawn(Ledger(1, budget=budget, ticket=ticket))
         bits = Bits()
         late = watched(bits, 1, budget=budget, ticket=ticket)
-        with pytest.raises(PrivacyBudgetError, match="A query is valid for one fit only"):
+        with pytest.raises(PrivacyBudgetError, match="one fit only"):
             drawn(late)
         assert not bits.seen
         assert budget.spent().epsilon == 1.0
 
     def test_another_process_needs_a_budget(self):
         foreign = "1-" + new_ticket().split("-")[1]
-        with pytest.raises(PrivacyBudgetError, match="A query is valid for one fit only"):
+        with pytest.raises(PrivacyBudgetError, match="one fit only"):
             drawn(Ledger(1, ticket=foreign))
         budget = PrivacyBudget(3, for_tests=True)
         drawn(Ledger(1, budget=budget, ticket=foreign))
@@ -749,7 +745,7 @@ class TestReceipts:
         worst = np.maximum.reduce([0 * alpha, 1 - 0.1 - math.e * alpha, (1 - 0.1 - alpha) / math.e])
         np.testing.assert_allclose(receipt.trade_off(alpha), worst, atol=1e-9)
         assert receipt.mu == receipt.rho == math.inf
-        with pytest.raises(ValueError, match=r"alpha must lie in \[0, 1\]"):
+        with pytest.raises(ValueError, match="alpha must"):
             receipt.trade_off([0.5, 1.5])
 
     @pytest.mark.parametrize(
@@ -827,7 +823,7 @@ class TestOpening:
             ledger.read(1000, 10**9)
         assert [w.category for w in caught] == [LargeDeltaWarning] * warns
         if warns:
-            assert "delta = 0.0002 is too large for 1000 private rows" in str(caught[0].message)
+            assert "delta = 0.0002 is too large for 1000" in str(caught[0].message)
             assert caught[0].filename == __file__
 
     def test_seeded_ledgers_are_repeatable(self):

@@ -9,9 +9,11 @@ import pytest
 import sklearn.base
 
 import skpublicdp
+from tests import ROOT
 
 PACKAGE = Path(skpublicdp.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
+TESTS = ROOT / "tests"
 
 # component (package or module) -> components of skpublicdp that it may import
 ALLOWED_IMPORTS = {
@@ -311,6 +313,54 @@ def unwanted_dependencies(path):
     return unwanted | private_sklearn(source)
 
 
+PUBLIC_NAMES = set((TESTS / "public_api.txt").read_text(encoding="utf-8").split())
+PUBLIC_MODULES = {name.rpartition(".")[0] for name in PUBLIC_NAMES} | {
+    "skpublicdp.exceptions",  # all of its names are public
+    "skpublicdp.typing",
+}
+MODULES = {
+    ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    for path in FILES
+}
+MAY_KNOW_INTERNALS = ("internals/", "data/", "test_golden.py")
+"""Paths in tests/: what hands internal names on, and files that still import them."""
+
+
+def internal_names(source):
+    """Return the names of the package that a test imports, uses or patches and that are internal.
+
+    A name within an internal module counts as well, such as `skpublicdp.rules.ppm.n_ppm`.
+    """
+
+    def is_internal(name):
+        parts = name.split(".")
+        prefixes = {".".join(parts[:length]) for length in range(1, len(parts) + 1)}
+        return bool((prefixes & MODULES) - PUBLIC_MODULES - PUBLIC_NAMES)
+
+    imported = {name for name, _, _ in imports(source) if name.split(".")[0] == "skpublicdp"}
+    names = imported | {name for _, name in names_used(source) if name.startswith("skpublicdp.")}
+    for node, name in names_used(source):
+        if isinstance(node, ast.Call) and re.search(r"(^|\.)(setattr|patch)$", name) and node.args:
+            patched = node.args[0]
+            if isinstance(patched, ast.Constant) and str(patched.value).startswith("skpublicdp."):
+                names.add(patched.value)
+    handed_on = PUBLIC_NAMES | PUBLIC_MODULES
+    open_modules = ("skpublicdp.exceptions.", "skpublicdp.typing.")
+    return {name for name in names if is_internal(name)} | {
+        name for name in imported - handed_on if not name.startswith(open_modules)
+    }
+
+
+def test_tests_import_internal_names_from_one_folder():
+    """A definition that moves then changes one line of tests/internals."""
+    found = {
+        name: internal_names(path.read_text(encoding="utf-8"))
+        for path in sorted(TESTS.rglob("*.py"))
+        if not (name := path.relative_to(TESTS).as_posix()).startswith(MAY_KNOW_INTERNALS)
+    }
+    assert {name: names for name, names in found.items() if names} == {}
+
+
 def test_imports_run_one_way():
     assert offending_files(forbidden_imports) == {}
 
@@ -396,6 +446,27 @@ class TestTheChecks:
     )
     def test_components(self, source, expected):
         assert imported_components(source, deferrable={"plotting"}) == expected
+
+    @pytest.mark.parametrize(
+        ("source", "is_internal"),
+        [
+            ("from skpublicdp.rules.ppm import x", True),
+            ("from skpublicdp.rules import ppm", True),
+            ("from skpublicdp.accounting import _x", True),
+            ("from skpublicdp.accounting import events", True),
+            ("import skpublicdp.rules.ppm", True),
+            ("import skpublicdp\nskpublicdp.rules.ppm.n_ppm = 3", True),
+            ("def f(patch):\n    patch.setattr('skpublicdp.rules.ppm.n_ppm', 3)", True),
+            ("mock.patch('skpublicdp.rules.ppm.n_ppm')", True),
+            ("from skpublicdp import SemiPrivateClassifier, accounting", False),
+            ("import skpublicdp\nskpublicdp.SemiPrivateClassifier().fit", False),
+            ("from skpublicdp.exceptions import CoverSizeError", False),
+            ("from skpublicdp.hypotheses import Cover\nCover._private", False),
+            ("from tests.internals.rules import ppm\nppm.n_ppm", False),
+        ],
+    )
+    def test_internal_names(self, source, is_internal):
+        assert bool(internal_names(source)) == is_internal
 
     def test_relative_imports(self):
         with pytest.raises(AssertionError, match="relative"):

@@ -1,7 +1,9 @@
 """The page of troubleshooting has an entry for each error and warning, and for nothing else.
 
 Messages are read off the source: what is given to an exception or a warning, with "…" for what is
-filled in. An entry quotes the beginning of one.
+filled in. An entry quotes the beginning of one. All of them are listed in tests/messages.txt, the
+only place that pins their wording, wherever in the package they are. After a change of a message,
+look at its entry, and write the list anew: ``python -m tests.project.test_troubleshooting``.
 """
 
 import ast
@@ -19,6 +21,7 @@ from skpublicdp import SemiPrivateClassifier, exceptions
 
 PACKAGE = Path(skpublicdp.__file__).parent
 PAGE = PACKAGE.parent / "docs" / "user_guide" / "troubleshooting.md"
+LISTED = PACKAGE.parent / "tests" / "messages.txt"
 GAP = "…"
 
 # what only code of one's own around the inside, or a fault of the package, can meet: the
@@ -163,6 +166,16 @@ def begins(message, quote):
     return message.startswith(quote.rstrip(GAP + " "))
 
 
+def all_texts():
+    """Return the texts of all messages, sorted, one a line."""
+    return "".join(f"{text}\n" for text in sorted({text for _, _, text in all_messages()}))
+
+
+def test_the_wording_is_the_listed_one():
+    now, listed = (set(text.splitlines()) for text in (all_texts(), LISTED.read_text("utf-8")))
+    assert now == listed, "Does the page still fit? Then write tests/messages.txt anew."
+
+
 def test_each_message_has_an_entry():
     quotes = [quote for quote, _ in entries()]
     lacking = [
@@ -246,3 +259,7 @@ def f(x, error):
 
 def test_no_message_is_nothing_but_a_gap():
     assert not [place for *place, text in all_messages() if not re.search(r"\w", text)]
+
+
+if __name__ == "__main__":
+    LISTED.write_text(all_texts(), "utf-8")

@@ -18,8 +18,8 @@ from skpublicdp.accounting import (
     Subsampled,
     gaussian_mu_squared,
 )
-from skpublicdp.accounting.plans import equal_draws
 from tests import ROOT
+from tests.internals.accounting import equal_draws
 
 DELTA = Fraction(1, 10**6)
 pytestmark = pytest.mark.skipif(

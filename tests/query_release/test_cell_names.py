@@ -5,10 +5,10 @@ import pandas as pd
 import pytest
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.schema import Column
 from skpublicdp.plotting import MarginalDisplay, report
 from skpublicdp.query_release import MarginalQueries
-from skpublicdp.query_release.queries.bin_edges import describe_cells
+from tests.internals.data import Column
+from tests.internals.query_release import describe_cells
 
 KIDS = np.array([0, 1, 2, 7]).repeat([600, 400, 400, 600])
 WIDE = {"kids": (0, 10)}
@@ -102,9 +102,9 @@ def test_totals_with_names_of_cells():
     ):
         table = release.calibrate({"kids": totals}).table("kids")
         np.testing.assert_allclose(table["fraction"], [0.25, 0.25, 0.5], atol=1e-6)
-    with pytest.raises(ValueError, match=r"cells that do not exist: 2\. .* 0, 1, '>= 2'"):
+    with pytest.raises(ValueError, match=r"exist: 2\."):
         release.calibrate({"kids": {0: 1, 1: 1, 2: 2}})
-    with pytest.raises(ValueError, match="contain the cell 0 twice, as text and as a number"):
+    with pytest.raises(ValueError, match="cell 0 twice"):
         release.calibrate({"kids": {0: 1, "0": 5, 1: 1, ">= 2": 2}})
 
 
@@ -114,7 +114,7 @@ def test_names_of_edges_are_queries_too():
     table = release.table("kids")
     assert table["kids"].tolist()[-1] == "> 5"
     np.testing.assert_allclose(release.answer(table[["kids"]]), table["fraction"])
-    with pytest.raises(ValueError, match=r"must contain one number, .* or the name of a bin"):
+    with pytest.raises(ValueError, match="name of a bin"):
         release.answer({"kids": "> 6"})
 
 
@@ -125,7 +125,7 @@ def test_names_that_are_equal_after_rounding_are_no_queries():
     release = release.fit(rows, X_public=rows.iloc[:40].copy())
     names = release.table("x")["x"].tolist()
     assert len(set(names)) < len(names)
-    with pytest.raises(ValueError, match="must contain one number"):
+    with pytest.raises(ValueError, match="one number"):
         release.answer({"x": max(names, key=names.count)})
 
 

@@ -173,21 +173,21 @@ class TestIntervals:
 
 class TestMessages:
     def test_tables_that_are_not_released(self, release):
-        with pytest.raises(ValueError, match="The table for job and pay and sex"):
+        with pytest.raises(ValueError, match="job and pay and sex"):
             release.cdf([1.0], column="pay", by=["sex", "job"])
-        with pytest.raises(ValueError, match="one or more distinct columns"):
+        with pytest.raises(ValueError, match="more distinct"):
             release.quantile(0.5, column="pay", by="pay")
-        with pytest.raises(ValueError, match="Column job is categorical"):
+        with pytest.raises(ValueError, match="Column job"):
             release.quantile(0.5, column="job", by="sex")
         with pytest.raises(ValueError, match="lie in"):
             release.quantile(2, column="pay", by="sex")
 
     def test_releases_without_tables(self):
         for settings in ({"queries": StumpQueries()}, {"method": "public"}):
-            with pytest.raises(ValueError, match="by requires released tables"):
+            with pytest.raises(ValueError, match="by requires"):
                 fitted(**settings).cdf([1.0], column="pay", by="sex")
 
     def test_calibrated_groups_have_no_intervals(self, release):
         calibrated = release.calibrate({"sex": {"f": 3, "m": 1}})
-        with pytest.raises(ValueError, match="Intervals for columns by group are not available"):
+        with pytest.raises(ValueError, match="by group"):
             calibrated.quantile_interval(0.5, column="pay", by="job")

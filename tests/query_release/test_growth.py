@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.cdf.release import release_cdf
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import release_cdf
 
 pytestmark = pytest.mark.once
 

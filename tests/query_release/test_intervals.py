@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import norm
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import (
     CustomQueries,
     IntervalQueries,
@@ -17,21 +16,26 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.cdf.release import release_cdf
-from skpublicdp.query_release.effective_sizes import effective_size_posterior, point_mass_size
-from skpublicdp.query_release.marginals.count import marginal_tables
-from skpublicdp.query_release.marginals.intervals import NormalMixture
-from skpublicdp.query_release.marginals.marginal_model import MarginalModel
-from skpublicdp.query_release.marginals.noisy_fractions import (
-    NoisyFractions,
-    cap_by_noisy_interval,
-    find_disagreement,
-)
-from skpublicdp.query_release.marginals.release import _released_tables, release_marginals
-from skpublicdp.query_release.marginals.scales import LOG_SCALE_GRID, cell_scales, table_scales
-from skpublicdp.query_release.marginals.shrinkage import CellBatch
-from skpublicdp.query_release.marginals.table import TableMeasurement
 from tests.helpers import FALSE_ALARM
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import (
+    LOG_SCALE_GRID,
+    CellBatch,
+    MarginalModel,
+    NoisyFractions,
+    NormalMixture,
+    TableMeasurement,
+    _released_tables,
+    cap_by_noisy_interval,
+    cell_scales,
+    effective_size_posterior,
+    find_disagreement,
+    marginal_tables,
+    point_mass_size,
+    release_cdf,
+    release_marginals,
+    table_scales,
+)
 
 BANDS = (0.0005, 0.002, 0.005, 0.02, 0.1, 1.0)
 RUNS = 20
@@ -418,7 +422,7 @@ class TestColumns:
             pointwise = interval(argument, "pay", 0.6)
             assert (narrow[:, 0] <= pointwise[:, 0] + 1e-12).all()
             assert (narrow[:, 1] >= pointwise[:, 1] - 1e-12).all()
-            with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
+            with pytest.raises(ValueError, match="level"):
                 interval(argument, "pay", 1.0)
 
     def test_intervals_beyond_the_bounds_are_exact(self, release):
@@ -489,7 +493,7 @@ class TestMethods:
             table = release.table("sex", **settings)
             ends = release.interval(table[["sex"]], **settings)
             np.testing.assert_array_equal(table[["low", "high"]], ends)
-        with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
+        with pytest.raises(ValueError, match="level"):
             release.table("sex", level=95)
 
     @pytest.mark.parametrize(
@@ -499,9 +503,9 @@ class TestMethods:
     def test_columns_without_intervals(self, queries, method):
         release = fitted(queries, ["pay"], method=method)
         for interval in (release.cdf_interval, release.quantile_interval):
-            with pytest.raises(ValueError, match="Intervals for columns are not available with"):
+            with pytest.raises(ValueError, match="Intervals for columns"):
                 interval([0.5])
-        with pytest.raises(ValueError, match="Intervals for columns are not available with"):
+        with pytest.raises(ValueError, match="Intervals for columns"):
             release.histogram_interval([0, 2000])
 
     def test_intervals_of_stumps(self):

@@ -123,10 +123,10 @@ def test_the_labels_are_not_needed_where_all_queries_agree():
     above = THRESHOLDS[1:]  # all hold at the first filler
     learned = learner_from_label_parts(*releases[:2], None, above, BOTH_ENDS)
     assert learned.guarantee == pytest.approx(0.4)
-    with pytest.raises(ValueError, match="Pass a release of the labels"):
+    with pytest.raises(ValueError, match="of the labels"):
         learner_from_label_parts(*releases[:2], None, THRESHOLDS, BOTH_ENDS)
     same = np.zeros((2, 1))
-    with pytest.raises(ValueError, match="fillers for which some query"):
+    with pytest.raises(ValueError, match="fillers"):
         learner_from_label_parts(*releases, THRESHOLDS, same)
     releases[1].guarantee_ = None
     assert learner_from_label_parts(*releases, THRESHOLDS, BOTH_ENDS).guarantee is None
@@ -246,10 +246,10 @@ def test_what_is_wrong_is_said():
     with pytest.raises(ValueError, match="must have shapes"):
         label_parts([[0.0]], [0], [[1.0]])
     for y in ([2], [math.nan], [-1], ["secret"], [None], [[0], 1]):
-        with pytest.raises(ValueError, match="only the labels 0 and 1") as error:
+        with pytest.raises(ValueError, match="labels 0") as error:
             label_parts([[0.0]], y, BOTH_ENDS)
         assert "secret" not in str(error.value)
     for X in ([["secret"]], np.array([["secret"]]), [[0.0, "secret"]], [[10**400]]):
-        with pytest.raises(ValueError, match="X must contain numbers only") as error:
+        with pytest.raises(ValueError, match="numbers only") as error:
             label_parts(X, [0], BOTH_ENDS)
         assert "secret" not in str(error.value)

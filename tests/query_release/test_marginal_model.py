@@ -9,24 +9,24 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import chi2, norm
 
-from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.effective_sizes import effective_sample_size
-from skpublicdp.query_release.marginals.allocation import allocate_budget
-from skpublicdp.query_release.marginals.count import ravel_codes
-from skpublicdp.query_release.marginals.ipf import fit_with_fixed_margins, ipf
-from skpublicdp.query_release.marginals.marginal_model import (
-    MarginalModel,
-    _nearest_consistent,
-    downward_closure,
-)
-from skpublicdp.query_release.marginals.release import release_marginals
-from skpublicdp.query_release.marginals.shrinkage import (
+from tests.helpers import FALSE_ALARM
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import (
     DEVIATION_SCALES,
     CellBatch,
+    MarginalEstimate,
+    MarginalModel,
+    UnconstrainedEstimate,
+    _nearest_consistent,
+    allocate_budget,
+    downward_closure,
+    effective_sample_size,
+    fit_with_fixed_margins,
+    ipf,
+    ravel_codes,
+    release_marginals,
     shrink_to_margins,
 )
-from skpublicdp.query_release.marginals.table import MarginalEstimate, UnconstrainedEstimate
-from tests.helpers import FALSE_ALARM
 
 SHAPES = [(2, 2), (2, 3), (4, 2), (2, 2, 2), (2, 3, 2)]
 seeds = st.integers(0, 2**32 - 1)

@@ -9,13 +9,20 @@ import pytest
 from scipy.stats import binom, norm
 
 from skpublicdp.accounting import gaussian_mu_squared
-from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.binomial_intervals import binomial_bounds
-from skpublicdp.query_release.marginals.count import check_workload, marginal_tables, ravel_codes
-from skpublicdp.query_release.marginals.marginal_model import downward_closure
-from skpublicdp.query_release.marginals.release import MarginalRelease, release_marginals
-from skpublicdp.query_release.synthetic import spread_weights, synthesize
 from tests.helpers import FALSE_ALARM
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import (
+    MarginalRelease,
+    binomial_bounds,
+    check_workload,
+    downward_closure,
+    marginal_tables,
+    ravel_codes,
+    release_marginals,
+    spread_weights,
+    synthesize,
+    synthetic,
+)
 from tests.kit import Recorder
 
 SIZES = (4, 3, 5, 2)
@@ -313,9 +320,9 @@ class TestReleases:
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
-            ({"workload": []}, "at least one marginal"),
-            ({"workload": [(0, 4)]}, "distinct column numbers"),
-            ({"workload": [(0, 0)]}, "distinct column numbers"),
+            ({"workload": []}, "one marginal"),
+            ({"workload": [(0, 4)]}, "distinct column"),
+            ({"workload": [(0, 0)]}, "distinct column"),
             ({"sizes": (0, 3, 5, 2)}, "sizes must"),
             ({"sizes": (4, 3, 5, 2, 2)}, "must have shape"),
             ({"sizes": (4, 3, 5, 1)}, "codes from 0"),
@@ -432,7 +439,7 @@ class TestRows:
             assert np.abs(found - wanted).sum() < 0.02
 
     def test_cells_that_no_row_shows_are_reached(self, monkeypatch):
-        monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 10)
+        monkeypatch.setattr(synthetic, "N_TREE_ROWS", 10)
         fractions, public = self.tables(), population(3, 0)
         rows, weights = synthesize(fractions, PAIRS, SIZES, public, 3.0)
         assert weights.min() > 0

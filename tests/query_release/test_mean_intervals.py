@@ -127,7 +127,7 @@ class TestOneColumn:
     def test_releases_without_intervals(self, method):
         rows = people(2000, 0)[["pay"]]
         release = fitted(rows[100:], rows[:100], method=method)
-        with pytest.raises(ValueError, match="Intervals for columns are not available with method"):
+        with pytest.raises(ValueError, match="Intervals for columns"):
             release.mean_interval()
 
 
@@ -183,10 +183,10 @@ class TestGroups:
 
     def test_only_tables_have_groups(self, release):
         calibrated = release.calibrate({"job": {"farm": 1, "shop": 1, "spy": 1}})
-        with pytest.raises(ValueError, match="Intervals for columns by group are not available"):
+        with pytest.raises(ValueError, match="by group"):
             calibrated.mean_interval("pay", by="job")
         with pytest.raises(ValueError, match="not available"):
             calibrated.mean_interval("pay")
         stumps = fitted(people(N, 0), people(300, 1), StumpQueries())
-        with pytest.raises(ValueError, match="by requires released tables"):
+        with pytest.raises(ValueError, match="by requires"):
             stumps.mean_interval("pay", by="job")

@@ -230,7 +230,7 @@ class TestWhichColumns:
                     pl.from_pandas(part).to_arrow() for part in (rows[:999], rows[999:], public)
                 ]
                 rows, public = open_rows(arrow[:2]), arrow[2]
-            with pytest.raises(ValueError, match="numbers only, without missing") as caught:
+            with pytest.raises(ValueError, match="numbers only") as caught:
                 fitted(MarginalQueries(), rows, public)
             messages.append(str(caught.value))
         assert messages[0] == messages[1]
@@ -239,22 +239,22 @@ class TestWhichColumns:
     def test_declared_columns_are_not_in_the_message(self):
         rows = ROWS.astype({"age": float})
         rows.loc[3, "age"] = np.nan
-        with pytest.raises(ValueError, match="Column age must contain numbers only, without"):
+        with pytest.raises(ValueError, match="Column age"):
             fitted(MarginalQueries(), rows, PUBLIC.astype({"age": float}))
 
     def test_unknown_columns(self):
-        with pytest.raises(ValueError, match=r"missing must list columns of X.*'pay'"):
+        with pytest.raises(ValueError, match="missing must"):
             fitted(MarginalQueries(missing=["pay"]))
 
     @pytest.mark.parametrize("queries", [StumpQueries(), ThresholdQueries()])
     def test_other_query_classes(self, queries):
-        with pytest.raises(ValueError, match=r"NaN|must contain numbers only, without missing"):
+        with pytest.raises(ValueError, match=r"NaN|numbers only"):
             fitted(queries, ROWS[["income"]], PUBLIC[["income"]], bounds=None)
         release = fitted(queries, COMPLETE[["income"]], PUBLIC[["income"]].dropna(), bounds=None)
         assert release.missing_fraction("income") == 0
 
     def test_one_of_several_columns(self, release):
-        with pytest.raises(ValueError, match="missing_fraction applies to a single column"):
+        with pytest.raises(ValueError, match="missing_fraction"):
             release.missing_fraction()
 
 
@@ -301,7 +301,7 @@ def test_the_message_names_the_column_that_may_be_missing(queries):
     """The advice for other estimators, imputation, would hide that incomes are missing."""
     rows = pd.DataFrame({"income": [1.0, 2.0, np.nan] * 50, "region": ["a", "b", "c"] * 50})
     release = PAPQueryRelease(queries, random_state=0)
-    with pytest.raises(ValueError, match=r"pass MarginalQueries\(missing=\['income'\]\)") as raised:
+    with pytest.raises(ValueError, match=r"missing=\['income'\]") as raised:
         release.fit(rows, X_public=rows.dropna()[:20])
     assert "Boosting" not in str(raised.value)
     release = PAPQueryRelease(MarginalQueries(missing=["x0"]), random_state=0)

@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.column import natural_key
 from skpublicdp.exceptions import UnmeasuredWarning
 from skpublicdp.plotting import MarginalDisplay
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import MarginalQueries, RectangleQueries, StumpQueries
-from skpublicdp.query_release.marginals.release import release_marginals
+from tests.internals.data import natural_key
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import release_marginals
 
 N, M = 8_000, 300
 GRADES = ["9", "10", "11", "12"]
@@ -127,18 +127,18 @@ class TestCounts:
         rows, public = (frame.assign(w=2.0 + (frame["income"] > 20)) for frame in (PEOPLE, PUBLIC))
         bounds = {"income": (0, 50), "w": (0, 4)}
         release = fitted(rows, public, weights="w", bounds=bounds)
-        with pytest.raises(ValueError, match="counts must be the size of the population"):
+        with pytest.raises(ValueError, match="counts must be the"):
             release.table("region", counts=True)
         table = release.table("region", counts=10**6)
         np.testing.assert_allclose(table["count"], 10**6 * table["fraction"])
         assert len(list(release.tables())) == 5 + 10
         public.loc[0, "w"] = np.nan
-        with pytest.raises(ValueError, match="weights in column w must not be missing"):
+        with pytest.raises(ValueError, match="column w"):
             fitted(rows, public, weights="w", bounds=bounds)
 
     @pytest.mark.parametrize("counts", [0, -3, 2.5, "yes", None])
     def test_invalid_counts(self, release, counts):
-        with pytest.raises(ValueError, match="counts must be a bool or a positive integer"):
+        with pytest.raises(ValueError, match="counts must be a bool"):
             release.table("region", counts=counts)
 
 
@@ -180,9 +180,7 @@ class TestWide:
         assert wide.columns.tolist() == ["a", "b = a", "x", *OTHERS]
 
     def test_invalid(self, release):
-        with pytest.raises(
-            ValueError, match=r"wide must be a bool or the name of .*fraction, low, high\); got"
-        ):
+        with pytest.raises(ValueError, match="wide"):
             release.table("region", wide="count")
 
     def test_dict(self):
@@ -232,7 +230,7 @@ class TestTables:
             points, X_public=points[::20].copy()
         )
         for ask in (release.tables, lambda: release.table([0, 1])):
-            with pytest.raises(ValueError, match="table requires a release with"):
+            with pytest.raises(ValueError, match="table requires"):
                 ask()
 
 
@@ -268,7 +266,7 @@ class TestTableOfOneNumber:
         wide = ages.table("age", wide="low")
         assert wide.columns.tolist() == table["age"].tolist()
         np.testing.assert_array_equal(wide.iloc[0], table["low"])
-        with pytest.raises(ValueError, match="wide must be a bool or the name"):
+        with pytest.raises(ValueError, match="wide"):
             ages.table("age", wide="share")
 
     def test_few_integers_have_a_bin_each(self):
@@ -307,7 +305,7 @@ class TestTableOfOneNumber:
         assert table["day"][0].startswith("[20")
         assert table["fraction"].sum() == pytest.approx(1)
         assert (table["low"] <= table["high"]).all()
-        with pytest.raises(ValueError, match="table requires a release with"):
+        with pytest.raises(ValueError, match="table requires"):
             release.table("job")
 
 
@@ -324,7 +322,7 @@ class TestSmallStumbles:
     def test_a_query_about_a_number_is_one_number(self, value):
         rows = pd.DataFrame({"age": np.arange(2000) % 90, "job": ["x", "y"] * 1000})
         release = PAPQueryRelease(random_state=0).fit(rows[100:], X_public=rows[:100])
-        with pytest.raises(ValueError, match="A query about column age must contain one number"):
+        with pytest.raises(ValueError, match="column age"):
             release.answer({"age": value, "job": "x"})
 
 
@@ -346,26 +344,24 @@ class TestUnmeasuredColumns:
         ],
     )
     def test_estimates_of_other_columns_warn(self, jobs, ask):
-        with pytest.warns(UnmeasuredWarning, match="No released table contains column age, so its"):
+        with pytest.warns(UnmeasuredWarning, match="column age"):
             ask(jobs)
 
     def test_intervals_are_refused(self, jobs):
         for ask in (jobs.mean_interval, jobs.cdf_interval, jobs.quantile_interval):
             arguments = () if ask == jobs.mean_interval else ([0.5],)
-            with pytest.raises(
-                ValueError, match="contains column age, so intervals are not available"
-            ):
+            with pytest.raises(ValueError, match="column age"):
                 ask(*arguments, column="age")
         for ask in (jobs.mean, jobs.mean_interval):
-            with pytest.raises(ValueError, match="The table for age and job was not released"):
+            with pytest.raises(ValueError, match="age and job"):
                 ask("age", by="job")
 
     def test_tables_in_place_of_k(self):
         rows = pd.DataFrame({"a": ["x", "y"] * 500, "b": ["x", "y"] * 500})
         for k, advice in (([("a", "b")], True), (0, False)):
-            with pytest.raises(ValueError, match="must be a positive integer") as caught:
+            with pytest.raises(ValueError, match="positive integer") as caught:
                 PAPQueryRelease(MarginalQueries(k)).fit(rows, X_public=rows[:50].copy())
-            assert ("pass them as workload" in str(caught.value)) == advice
+            assert ("as workload" in str(caught.value)) == advice
 
 
 class TestWorkload:
@@ -387,7 +383,7 @@ class TestWorkload:
     def test_columns_without_a_table_are_refused(self, workload):
         first, second = map(repr, workload)
         spelled = f"[({first}, {second})] for one table of these columns, or workload=[({first},)"
-        with pytest.raises(ValueError, match="got columns without a table") as caught:
+        with pytest.raises(ValueError, match="got columns") as caught:
             self.tables(workload)
         assert spelled in str(caught.value)
 
@@ -456,7 +452,7 @@ class TestShares:
         np.testing.assert_allclose(table["share"].to_numpy().reshape(4, 4)[:2, :2], truth)
 
     def test_invalid(self, release):
-        with pytest.raises(ValueError, match="at least one column that is not also in within"):
+        with pytest.raises(ValueError, match="not also in within"):
             release.table("region", within="region")
 
     def test_calibrated_shares(self, release):
@@ -542,11 +538,11 @@ class TestMeansByGroup:
 
     def test_unreleased_and_repeated_columns(self):
         release = fitted(queries=MarginalQueries(workload=[("smokes", "region"), ("income",)]))
-        with pytest.raises(ValueError, match="The table for region and income was not"):
+        with pytest.raises(ValueError, match="region and income"):
             release.mean("income", by="region")
         with pytest.raises(ValueError, match="distinct columns"):
             release.mean("income", by="income")
-        with pytest.raises(ValueError, match="Column region is categorical"):
+        with pytest.raises(ValueError, match="Column region"):
             release.mean("region", by="smokes")
 
     def test_dates(self):

@@ -42,7 +42,8 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.pmw.release import run_pmw
+from tests.internals.data import streaming
+from tests.internals.query_release import geometric, mechanisms, pmw_release, run_pmw
 
 RNG = np.random.default_rng(0)
 N, M = 4000, 150
@@ -66,7 +67,7 @@ pytestmark = few_rows
 @pytest.fixture(autouse=True)
 def _few_halfspaces(monkeypatch):
     """Use fewer halfspaces, in a tenth of the time."""
-    monkeypatch.setattr("skpublicdp.query_release.queries.geometric.MAX_HALFSPACES", 120)
+    monkeypatch.setattr(geometric, "MAX_HALFSPACES", 120)
 
 
 def fitted(queries=None, X=LINE, X_public=LINE_PUBLIC, is_public=None, **settings):
@@ -139,9 +140,7 @@ def test_stumps_of_mixed_columns():
         (FRAME["sex"] == "f").mean(),
     ]
     np.testing.assert_allclose(answers, truth, atol=0.05)
-    with pytest.raises(
-        ValueError, match="Column sex has no category 'x', either in the public rows"
-    ):
+    with pytest.raises(ValueError, match="category 'x'"):
         release.answer([["sex", "x"]])
 
 
@@ -191,7 +190,7 @@ class TestOneColumn:
         found = release.histogram(edges)
         assert found.sum() == pytest.approx(1)
         np.testing.assert_allclose(found, counts / 8000, atol=0.1)
-        with pytest.warns(UncoveredBoundsWarning, match="from 0 to 2, but the bounds .* 0 to 20"):
+        with pytest.warns(UncoveredBoundsWarning, match="from 0 to 2,"):
             inside = release.histogram([0, 1, 2])
         np.testing.assert_array_equal(inside, found[:2])
 
@@ -229,16 +228,16 @@ class TestOneColumn:
             (fitted(method="public"), [[0.0]]),
             (fitted(method="pmw"), [[0.0]]),
         ):
-            with pytest.raises(ValueError, match="Intervals are not available for"):
+            with pytest.raises(ValueError, match="Intervals"):
                 release.interval(Q)
 
     def test_invalid_arguments(self):
         release = fitted()
-        with pytest.raises(ValueError, match=r"p must lie in \[0, 1\]"):
+        with pytest.raises(ValueError, match="p must lie"):
             release.quantile([0.5, 1.1])
         with pytest.raises(ValueError, match="increasing"):
             release.histogram([1, 0])
-        with pytest.raises(ValueError, match="a single numeric column"):
+        with pytest.raises(ValueError, match="single numeric"):
             fitted(X=PLANE, X_public=PLANE_PUBLIC).cdf([0.0])
         with pytest.raises(ValueError, match="non-negative integer"):
             release.sample(-1)
@@ -298,14 +297,14 @@ class TestReceipts:
         assert receipt.delta == 1 / N**2
 
     def test_large_delta_warning(self):
-        with pytest.warns(LargeDeltaWarning, match=r"delta = 0\.01 is too large for 50") as caught:
+        with pytest.warns(LargeDeltaWarning, match=r"delta = 0\.01") as caught:
             fitted(X=LINE[:50], delta=0.01)
         assert caught[0].filename == __file__
 
 
 class TestPMW:
     def test_warning_without_a_guarantee(self):
-        with pytest.warns(TooFewRowsWarning, match="0.2 requires more than 30 public") as caught:
+        with pytest.warns(TooFewRowsWarning, match="more than 30") as caught:
             release = fitted(X_public=LINE_PUBLIC[:30], method="pmw", alpha=0.2, epsilon=0.05)
         assert (
             release.guarantee_ == 1
@@ -384,7 +383,8 @@ class TestPMW:
     def test_guarantees_fall_with_private_and_public_rows(self, queries, continuous, monkeypatch):
         # the guarantee depends on the plan of the rounds, and not on the draws
         monkeypatch.setattr(
-            "skpublicdp.query_release.pmw.release.run_pmw",
+            pmw_release,
+            "run_pmw",
             lambda counts, n, arrangement, plan, ledger: run_pmw(
                 counts, n, arrangement, replace(plan, rounds=1), ledger
             ),
@@ -436,21 +436,19 @@ class TestPMW:
     def test_cover_size_error(self):
         rng = np.random.default_rng(0)
         X, X_public = rng.normal(size=(50, 11)), rng.normal(size=(30, 11))
-        with pytest.raises(CoverSizeError, match="depends on the number of cells"):
+        with pytest.raises(CoverSizeError, match="number of cells"):
             fitted(RectangleQueries(), X, X_public, method="pmw")
 
     def test_warning_if_cells_are_the_limit(self):
         rng = np.random.default_rng(0)
         X, X_public = rng.normal(size=(500, 4)), rng.normal(size=(300, 4))
-        with pytest.warns(
-            TooFewRowsWarning, match="with any number of rows, because .* too many cells"
-        ):
+        with pytest.warns(TooFewRowsWarning, match="too many cells"):
             fitted(RectangleQueries(), X, X_public, method="pmw", alpha=0.4)
 
 
 class TestBadInput:
     def test_no_public_rows(self):
-        with pytest.warns(NoPublicDataWarning, match="cells come from the given bounds") as caught:
+        with pytest.warns(NoPublicDataWarning, match="given bounds") as caught:
             release = fitted(X_public=None, bounds=(-4, 4))
         assert caught[0].filename == __file__
         assert abs(release.cdf(0.0) - (LINE <= 0).mean()) < 0.1
@@ -464,11 +462,11 @@ class TestBadInput:
         assert np.isfinite(fitted(queries, X, None, method=method).answer(Q)).all()
 
     def test_categories_come_from_public_rows(self):
-        with pytest.raises(ValueError, match=r"column job must come from .*Pass X_public"):
+        with pytest.raises(ValueError, match="column job"):
             fitted(X=FRAME, X_public=None)
 
     def test_all_public(self):
-        with pytest.raises(ValueError, match="at least one private row"):
+        with pytest.raises(ValueError, match="one private"):
             fitted(X_public=None, is_public=np.ones(N, dtype=bool))
 
     @pytest.mark.filterwarnings("ignore:(The public rows contain|Only 1 public row)")
@@ -530,14 +528,14 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("queries", "X", "public", "message"),
         [
-            (ThresholdQueries(), PLANE, PLANE_PUBLIC, "a single column, but X has 2"),
-            (RectangleQueries(), FRAME, FRAME_PUBLIC, "column job is categorical"),
+            (ThresholdQueries(), PLANE, PLANE_PUBLIC, "X has 2"),
+            (RectangleQueries(), FRAME, FRAME_PUBLIC, "column job"),
             (MarginalQueries(workload=[["age", "pay"]]), FRAME, FRAME_PUBLIC, "'pay'"),
-            (MarginalQueries(k=0), FRAME, FRAME_PUBLIC, "'k' parameter of MarginalQueries"),
+            (MarginalQueries(k=0), FRAME, FRAME_PUBLIC, "'k' parameter"),
             (MarginalQueries(bins=2.5), FRAME, FRAME_PUBLIC, "'bins' parameter"),
-            (MarginalQueries(workload=[]), FRAME, FRAME_PUBLIC, "workload must be a list of"),
+            (MarginalQueries(workload=[]), FRAME, FRAME_PUBLIC, "workload must"),
             (MarginalQueries(workload=[[0, 0]]), FRAME, FRAME_PUBLIC, "distinct columns"),
-            (None, PLANE, PLANE_PUBLIC[:, :1], "X_public must have the same columns as X"),
+            (None, PLANE, PLANE_PUBLIC[:, :1], "X_public must have"),
         ],
     )
     def test_queries_that_do_not_match_the_columns(self, queries, X, public, message):
@@ -626,7 +624,7 @@ class TestStoredState:
 
     @pytest.mark.parametrize("method", METHODS)
     def test_workers_do_not_change_the_result(self, method, monkeypatch):
-        monkeypatch.setattr("skpublicdp.data.streaming.rows_per_chunk", lambda columns: 1000)
+        monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 1000)
         rng = np.random.default_rng(0)
         X, X_public = rng.normal(size=(3500, 2)), rng.normal(size=(60, 2))
         for queries in (StumpQueries(), MarginalQueries(2, bins=5)):
@@ -637,13 +635,13 @@ class TestStoredState:
             np.testing.assert_array_equal(*weights)
 
     def test_a_column_beyond_memory_has_the_same_release(self, monkeypatch):
-        monkeypatch.setattr("skpublicdp.data.streaming.rows_per_chunk", lambda columns: 1000)
+        monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 1000)
         cases = (
             (ThresholdQueries(), LINE, LINE_PUBLIC, [[-1.0], [0.0], [2.0]]),
             (StumpQueries(), PLANE, PLANE_PUBLIC, [[0, 0.5], [1, -0.5]]),
         )
         sorted_once = [fitted(*case[:3]).interval(case[3]) for case in cases]
-        monkeypatch.setattr("skpublicdp.query_release.mechanisms.MAX_SORTED_NUMBERS", N - 1)
+        monkeypatch.setattr(mechanisms, "MAX_SORTED_NUMBERS", N - 1)
         by_chunk = [fitted(*case[:3]).interval(case[3]) for case in cases]
         np.testing.assert_array_equal(np.concatenate(sorted_once), np.concatenate(by_chunk))
 
@@ -701,7 +699,7 @@ class TestScikitLearn:
     def test_feature_names(self):
         release = fitted(None, FRAME, FRAME_PUBLIC)
         assert release.feature_names_in_.tolist() == ["age", "job", "sex"]
-        with pytest.raises(ValueError, match=r"got 'work'\. The columns are age, job, sex"):
+        with pytest.raises(ValueError, match="'work'"):
             release.answer(FRAME_PUBLIC.rename(columns={"job": "work"}))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -793,18 +791,18 @@ class TestDatesAndLargeNumbers:
         late = pd.Timestamp("2030-01-01")
         halves = release.histogram(pd.Series(["1900-01-01", when, late], dtype=object), "day")
         assert halves.sum() == pytest.approx(1)
-        with pytest.warns(UncoveredBoundsWarning, match="The bins range from 20.* to 2030-01-01"):
+        with pytest.warns(UncoveredBoundsWarning, match="to 2030-01-01"):
             release.histogram(pd.Series([when, late], dtype=object), "day")
-        with pytest.raises(ValueError, match="Column day contains dates"):
+        with pytest.raises(ValueError, match="Column day"):
             release.answer({"day": "soon"})
 
     def test_classes_that_do_not_support_dates(self):
         ordinal = PAPQueryRelease(ThresholdQueries(), random_state=0)
         ordinal.fit(self.ROWS[["day"]], X_public=self.PUBLIC[["day"]])
-        with pytest.raises(ValueError, match="Column day contains dates"):
+        with pytest.raises(ValueError, match="Column day"):
             ordinal.cdf(["soon"])
         for queries in (HalfspaceQueries(), RectangleQueries()):
-            with pytest.raises(ValueError, match="column day contains dates"):
+            with pytest.raises(ValueError, match="day contains"):
                 PAPQueryRelease(queries, random_state=0).fit(self.ROWS, X_public=self.PUBLIC)
 
     def test_tables_contain_dates(self):
@@ -817,8 +815,6 @@ class TestDatesAndLargeNumbers:
 def test_queries_of_one_column_are_arrays(Q):
     rows = np.arange(18.0, 90.0)[:, None]
     release = PAPQueryRelease(random_state=0).fit(rows, X_public=rows[::5].copy())
-    with pytest.raises(
-        ValueError, match=r"array of numbers with shape \(n_queries, 1\).*\[\[40\]\]"
-    ):
+    with pytest.raises(ValueError, match=r"\[\[40\]\]"):
         release.answer(Q)
     assert release.answer([[40]]).shape == (1,)

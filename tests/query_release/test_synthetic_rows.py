@@ -9,10 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.data.schema import MISSING, OTHER, Column, Schema
-from skpublicdp.data.tables import Container
 from skpublicdp.exceptions import SyntheticTailsWarning
-from skpublicdp.privacy.ledger import public_seed
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -21,8 +18,10 @@ from skpublicdp.query_release import (
     StumpQueries,
     ThresholdQueries,
 )
-from skpublicdp.query_release.row_constraints import check_constraints, draw_accepted_rows
 from tests.helpers import FALSE_ALARM
+from tests.internals.data import MISSING, OTHER, Column, Container, Schema
+from tests.internals.privacy import public_seed
+from tests.internals.query_release import check_constraints, draw_accepted_rows
 
 
 def people(n, seed):
@@ -116,7 +115,7 @@ class TestTails:
     def test_tables_and_lists_end_with_the_public_rows(self, queries):
         columns = ["age", "job"]
         release = fitted(queries, PEOPLE[columns], PUBLIC[columns], bounds={"age": (0, 200)})
-        with pytest.warns(SyntheticTailsWarning, match="age are limited to the range"):
+        with pytest.warns(SyntheticTailsWarning, match="age are limited"):
             rows = release.sample(5000)
         assert rows["age"].max() == PUBLIC["age"].max()
         assert release.fidelity(100).short_columns == ["age"]
@@ -199,18 +198,18 @@ class TestConstraints:
     @pytest.mark.parametrize(
         ("constraints", "message"),
         [
-            ("x >", "A condition can compare columns, numbers and"),
-            ("abs(x) > 3", "A condition can compare columns, numbers and"),
-            ("x.real > 3", "A condition can compare columns, numbers and"),
-            ("x is 3", "A condition can compare columns, numbers and"),
-            ("x ** 2 > 3", "A condition can compare columns, numbers and"),
-            ("z > 3", "A column must be given by its name"),
-            ("c == 'z'", "Column c has no category 'z'"),
-            ("c", "Column c contains categories, so it cannot be used as a truth value"),
-            ("x > 'p'", "compares values of different types"),
-            (3, "constraints must be condition strings or functions of rows; got int"),
-            (lambda rows: rows[:, 0], "A function in constraints must return one boolean for each"),
-            (lambda rows: True, "A function in constraints must return one boolean for each of 2"),
+            ("x >", "A condition can"),
+            ("abs(x) > 3", "A condition can"),
+            ("x.real > 3", "A condition can"),
+            ("x is 3", "A condition can"),
+            ("x ** 2 > 3", "A condition can"),
+            ("z > 3", "by its name"),
+            ("c == 'z'", "category 'z'"),
+            ("c", "truth value"),
+            ("x > 'p'", "different types"),
+            (3, "constraints .*int"),
+            (lambda rows: rows[:, 0], "one boolean"),
+            (lambda rows: True, "one boolean .*2"),
         ],
     )
     def test_messages(self, constraints, message):
@@ -218,7 +217,7 @@ class TestConstraints:
             check_constraints(constraints, _small_schema()).hold(np.ones((2, 4)))
 
     def test_contradiction(self, release):
-        with pytest.raises(ValueError, match="synthetic rows satisfy the constraints"):
+        with pytest.raises(ValueError, match="the constraints"):
             release.sample(1, constraints="age > 500")
 
     @pytest.mark.parametrize("rate", [0.01, 0.5, 1.0])
@@ -363,7 +362,7 @@ class TestFidelity:
         assert "<th>numbers" not in report._repr_html_()
 
     def test_no_rows(self, release):
-        with pytest.raises(ValueError, match="n must be at least 1, because"):
+        with pytest.raises(ValueError, match="n must be at least"):
             release.fidelity(0)
 
 
@@ -408,5 +407,5 @@ class TestGuarantee:
         boxes = fitted(RectangleQueries(), rows, rows[:50].copy(), method="pmw", bounds=(-9, 9))
         assert boxes.guarantee_ is not None
         assert boxes.sample_guarantee(1000) is None  # answers are those of a cover
-        with pytest.raises(ValueError, match="beta must lie strictly between 0 and 1"):
+        with pytest.raises(ValueError, match="beta must"):
             release.sample_guarantee(10, beta=1.5)

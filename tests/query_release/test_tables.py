@@ -85,16 +85,16 @@ class TestQueryFormats:
     @pytest.mark.parametrize(
         ("Q", "message"),
         [
-            ({"pay": 3}, "'pay'. The columns are age, job, sex"),
-            (pd.DataFrame({"pay": [3]}), "'pay'. The columns are age, job, sex"),
+            ({"pay": 3}, "'pay'"),
+            (pd.DataFrame({"pay": [3]}), "'pay'"),
             ({3: "f"}, "position below 3"),
             (
                 {"job": "fram"},
-                r"'fram', either in the public rows .* categories are .*'farm'.*\(other\)",
+                r"'fram'.*'farm'.*\(other\)",
             ),
-            ([["30", "shop"]], "each of the 3 columns"),
-            (["farm"], "each of 3 columns|2D array"),
-            (np.full((1, 3), np.nan), "use None to accept any value"),
+            ([["30", "shop"]], "of the 3 columns"),
+            (["farm"], "3 columns|2D array"),
+            (np.full((1, 3), np.nan), "use None"),
         ],
     )
     def test_invalid_queries(self, release, Q, message):
@@ -104,18 +104,16 @@ class TestQueryFormats:
 
     def test_unreleased_table(self, release):
         Q = {"age": 20, "job": "farm", "sex": "f"}
-        with pytest.warns(
-            UnmeasuredWarning, match="add a table of these columns to the workload"
-        ) as caught:
+        with pytest.warns(UnmeasuredWarning, match="workload") as caught:
             answer = release.answer(Q)
         assert caught[0].filename == __file__
         truth = ((PEOPLE["age"] == 20) & (PEOPLE["job"] == "farm") & (PEOPLE["sex"] == "f")).mean()
         np.testing.assert_allclose(answer, truth, atol=0.05)
-        with pytest.raises(ValueError, match="The table for age and job and sex was not"):
+        with pytest.raises(ValueError, match="age and job and sex"):
             release.interval(Q)
         with (
             warnings.catch_warnings(action="ignore"),
-            pytest.raises(ValueError, match="The table for age and job and sex was not"),
+            pytest.raises(ValueError, match="age and job and sex"),
         ):
             release.table(["age", "job", "sex"])
         wide = fitted(MarginalQueries(k=3))
@@ -145,7 +143,7 @@ class TestIntervals:
         of_six = release.interval([*Q, *Q], simultaneous=True)
         assert (np.diff(of_six[:3]) > np.diff(together)).all()
         for level in (0, 1, "high"):
-            with pytest.raises(ValueError, match=r"level must be in \(0, 1\)"):
+            with pytest.raises(ValueError, match="level"):
                 release.interval(Q, level)
 
     def test_width_falls_with_budget_and_rows(self):
@@ -214,9 +212,9 @@ class TestTable:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            ("pay", "The columns are age, job, sex"),
+            ("pay", "are age, job, sex"),
             (["age", "age"], "distinct columns"),
-            ([], "one or more distinct columns"),
+            ([], "more distinct"),
         ],
     )
     def test_invalid_columns(self, release, columns, message):
@@ -225,7 +223,7 @@ class TestTable:
 
     def test_no_table_of_custom_queries(self):
         mine = fitted(CustomQueries(lambda rows: rows["age"] > 30))
-        with pytest.raises(ValueError, match="requires a release with"):
+        with pytest.raises(ValueError, match="requires a release"):
             mine.table("age")
         assert mine.answer([[0]])[0] == pytest.approx((PEOPLE["age"] > 30).mean(), abs=0.03)
         low, high = mine.interval([[0]])[0]
@@ -245,11 +243,11 @@ class TestColumnMethods:
 
     def test_columns_without_a_cdf(self, release):
         for curve in (release.cdf, release.quantile):
-            with pytest.raises(ValueError, match=r"a single numeric column\. Pass the name"):
+            with pytest.raises(ValueError, match="single numeric"):
                 curve([0.5])
-            with pytest.raises(ValueError, match="Column job is categorical"):
+            with pytest.raises(ValueError, match="Column job"):
                 curve([0.5], "job")
-            with pytest.raises(ValueError, match="The columns are age, job, sex"):
+            with pytest.raises(ValueError, match="are age, job, sex"):
                 curve([0.5], "pay")
 
 

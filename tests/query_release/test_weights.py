@@ -8,15 +8,16 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release import MarginalQueries, ThresholdQueries
-from skpublicdp.query_release.marginals.count import marginal_tables
-from skpublicdp.query_release.marginals.release import _refine_total, _row_units
-from skpublicdp.query_release.marginals.table import TableMeasurement
-from skpublicdp.query_release.marginals.weights import (
+from tests.internals.privacy import Ledger
+from tests.internals.query_release import (
     WEIGHT_UNITS,
+    TableMeasurement,
     WeightColumn,
     WeightTotals,
+    _refine_total,
+    _row_units,
+    marginal_tables,
     release_weight_totals,
     weighted_sensitivity,
 )
@@ -164,7 +165,7 @@ class TestRelease:
 
     def test_nothing_is_about_the_column_of_weights(self, release):
         assert release._released.answers.release.measured.keys() == {(0,), (1,), (0, 1)}
-        message = "The weight column cannot be queried"
+        message = "cannot be queried"
         for ask in (release.mean, release.quantile, release.cdf):
             arguments = () if ask == release.mean else ([0.5],)
             with pytest.raises(ValueError, match=message):
@@ -207,14 +208,14 @@ class TestMessages:
     @pytest.mark.parametrize(
         ("settings", "message"),
         [
-            ({"bounds": None}, "The weights in column weight must have declared bounds"),
-            ({"bounds": {"weight": (-1, 250)}}, "must have declared bounds that start at 0"),
-            ({"weights": "sex"}, "The weights in column sex must have declared bounds"),
-            ({"weights": "pay"}, "got 'pay'. The columns"),
-            ({"method": "public"}, "weights requires MarginalQueries and method='auto'"),
+            ({"bounds": None}, "column weight must"),
+            ({"bounds": {"weight": (-1, 250)}}, "start at 0"),
+            ({"weights": "sex"}, "column sex must"),
+            ({"weights": "pay"}, "got 'pay'"),
+            ({"method": "public"}, "method='auto'"),
             (
                 {"queries": MarginalQueries(workload=[("sex", "weight")])},
-                "workload must not contain the weight column",
+                "workload must not",
             ),
         ],
     )
@@ -226,8 +227,8 @@ class TestMessages:
         weights = survey(N, 0)[["weight"]]
         public = survey(100, 1)[["weight"]]
         for queries, message in (
-            (MarginalQueries(), "X must have at least one column in addition to"),
-            (ThresholdQueries(), "weights requires MarginalQueries"),
+            (MarginalQueries(), "X must have"),
+            (ThresholdQueries(), "weights requires"),
         ):
             release = PAPQueryRelease(queries, weights=0, bounds=(0, 250))
             with pytest.raises(ValueError, match=message):

@@ -6,21 +6,22 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from skpublicdp import GenericLearnerClassifier
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.guarantees.sanitizer_bounds import n_levels
 from skpublicdp.hypotheses import Stumps
-from skpublicdp.mechanisms.exponential import probabilities
-from skpublicdp.mechanisms.families import Choice, Leaf
-from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.rules.generic_learner import GenericLearnerClassifier
-from skpublicdp.sanitizers import QuantileSanitizer, binary_columns, quantile_sanitizer
-from skpublicdp.sanitizers.quantiles import (
+from skpublicdp.sanitizers import QuantileSanitizer
+from tests.helpers import assert_fits
+from tests.internals.guarantees import n_levels
+from tests.internals.mechanisms import Choice, Leaf, probabilities
+from tests.internals.privacy import Ledger
+from tests.internals.sanitizers import (
     QUANTILES_NAME,
     CandidateGrid,
+    binary_columns,
     find_medians,
     median_errors,
+    quantile_sanitizer,
 )
-from tests.helpers import assert_fits
 from tests.kit import (
     EnumeratedRun,
     Recorder,

@@ -18,18 +18,19 @@ from skpublicdp.guarantees import (
     n_ppm_growing_boxes,
     n_ppm_growing_unions,
 )
-from skpublicdp.guarantees.ppm import union_growth
-from skpublicdp.hypotheses.axis_boxes import axis_pool
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.hypotheses.finite import ListedCover
-from skpublicdp.hypotheses.growing_unions import growing_boxes, growing_polytopes
-from skpublicdp.hypotheses.halfspace_sets import (
+from skpublicdp.hypotheses import ListedCover
+from tests.helpers import allowed_failures, public_sample
+from tests.internals.guarantees import union_growth
+from tests.internals.hypotheses import (
     AffineHull,
     HalfspaceSet,
     all_supported_halfspaces,
+    axis_pool,
+    growing_boxes,
+    growing_polytopes,
     open_complements,
+    tabulate,
 )
-from tests.helpers import allowed_failures, public_sample
 
 pytestmark = [
     pytest.mark.once,
@@ -310,7 +311,7 @@ class TestFit:
         with pytest.warns(UnprovedWarning, match="drawn one at a time"):
             model.fit(X, y)
         assert (model.predict(X) != y).mean() < 0.03
-        with pytest.raises(CoverSizeError, match="allowed if max_intersections is larger than 5"):
+        with pytest.raises(CoverSizeError, match="max_intersections"):
             model.fit(X, (abs(X[:, 0]) > 0.2).astype(int))
 
     def test_public_rows_of_one_label(self):
@@ -378,11 +379,11 @@ class TestSize:
         assert sizes[0] < smaller
 
     def test_what_no_number_of_rows_reaches(self):
-        with pytest.raises(ValueError, match="289 values of each column may add an error"):
+        with pytest.raises(ValueError, match="289 values"):
             n_ppm_growing_boxes(0.1, 0.05, 1.0, 10, faces=20, public_share=0.5)
-        with pytest.raises(ValueError, match=r"faces must be an integer from 1 to 2 \* d = 6"):
+        with pytest.raises(ValueError, match=r"faces .* d = 6"):
             n_ppm_growing_boxes(0.1, 0.05, 1.0, 3, faces=7)
-        with pytest.raises(ValueError, match=r"faces must be an integer .* got 2\.5"):
+        with pytest.raises(ValueError, match=r"faces .* got 2\.5"):
             n_ppm_growing_boxes(0.1, 0.05, 1.0, 3, faces=2.5)
 
 
@@ -465,10 +466,10 @@ class TestUnionSize:
         assert n_ppm_growing_unions(0.3, 0.05, 1.0, 2, halfspaces=3) > size
 
     def test_what_no_number_of_rows_reaches(self):
-        with pytest.raises(ValueError, match=r"with 100 halfspaces .* the weights of \d+ draws"):
+        with pytest.raises(ValueError, match="100 halfspaces"):
             n_ppm_growing_unions(0.01, 0.05, 1.0, 20, halfspaces=100)
         for d, halfspaces in ((2.5, 2), (2, 2.5)):
-            with pytest.raises(ValueError, match="d and halfspaces must be integers"):
+            with pytest.raises(ValueError, match="and halfspaces"):
                 n_ppm_growing_unions(0.3, 0.05, 1.0, d, halfspaces=halfspaces)
-        with pytest.raises(ValueError, match="halfspaces must be positive and finite; got 0"):
+        with pytest.raises(ValueError, match="halfspaces must"):
             n_ppm_growing_unions(0.1, 0.05, 1.0, 3, halfspaces=0)

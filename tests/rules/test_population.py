@@ -38,10 +38,10 @@ from skpublicdp.guarantees import (
     sampling_error,
     uniform_error,
 )
-from skpublicdp.guarantees.sanitizer_bounds import UNBOUNDED_PRIOR_RATIO, _max_laplace_sum
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
+    FiniteClass,
     Halfspaces,
     Intervals,
     Rectangles,
@@ -49,11 +49,11 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.hypotheses.finite import FiniteClass
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
-from skpublicdp.sanitizers.quantiles import candidate_grid
 from tests.helpers import public_sample
+from tests.internals.guarantees import UNBOUNDED_PRIOR_RATIO, _max_laplace_sum
+from tests.internals.sanitizers import candidate_grid
 from tests.rules.test_promises import Exceptions, assert_failures_allowed, label
 
 pytestmark = pytest.mark.once

@@ -12,16 +12,17 @@ from sklearn.base import clone
 from skpublicdp import PPMHalfspaceClassifier
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function, n_ppm_boxes
-from skpublicdp.guarantees.mixed_boxes import MAX_AXIS_HALFSPACES
-from skpublicdp.hypotheses.axis_boxes import (
+from tests.helpers import allowed_failures, public_sample
+from tests.internals.guarantees import MAX_AXIS_HALFSPACES
+from tests.internals.hypotheses import (
     AxisBoxCover,
     axis_pool,
     build_axis_boxes,
     increasing_subsets,
+    max_pool_size,
+    tabulate,
+    unrank,
 )
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.hypotheses.intersections import max_pool_size, unrank
-from tests.helpers import allowed_failures, public_sample
 
 pytestmark = pytest.mark.once
 
@@ -194,7 +195,7 @@ class TestFit:
     def test_too_many_columns_are_refused(self):
         X, y, _ = box_mixture(np.random.default_rng(0), 100, 12, private_inside=True)
         model = clone(BOXES).set_params(max_halfspaces=40)
-        with pytest.raises(CoverSizeError, match="12 columns require at least 48 axis-aligned"):
+        with pytest.raises(CoverSizeError, match="axis-aligned"):
             model.fit(X, y)
         cover = build_axis_boxes(public_sample(X), 2, 48, 0.05)
         assert len(cover.pool) == 48
@@ -211,9 +212,9 @@ class TestSizes:
         assert faces == sorted(faces)
 
     def test_what_no_number_of_rows_reaches(self):
-        with pytest.raises(ValueError, match=r"cannot be reached with 2 faces in 500 columns"):
+        with pytest.raises(ValueError, match="2 faces"):
             n_ppm_boxes(0.1, 0.05, 1.0, 500)
-        with pytest.raises(ValueError, match="faces must be an integer from 1 to 5; got 6"):
+        with pytest.raises(ValueError, match=r"faces .* got 6"):
             n_ppm_boxes(0.1, 0.05, 1.0, 5, faces=6)
 
     @pytest.mark.parametrize(("d", "faces", "share"), [(10, 2, 0.5), (3, 1, 1.0), (2, 3, 0.4)])

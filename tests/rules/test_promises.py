@@ -32,10 +32,9 @@ from skpublicdp.hypotheses import (
     Thresholds,
     Union,
 )
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.exponential import draw
-from skpublicdp.mechanisms.randomness import SeededBits
 from tests.helpers import allowed_failures, public_sample
+from tests.internals.hypotheses import tabulate
+from tests.internals.mechanisms import SeededBits, draw
 
 pytestmark = [pytest.mark.once, pytest.mark.filterwarnings("ignore:Only .* public row")]
 

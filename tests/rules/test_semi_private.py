@@ -20,9 +20,9 @@ from skpublicdp import PublicFit, SemiPrivateClassifier
 from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning
 from skpublicdp.guarantees import uniform_error
 from skpublicdp.hypotheses import DecisionTrees, Stumps, Thresholds
-from skpublicdp.hypotheses.base import tabulate
-from skpublicdp.mechanisms.exponential import probabilities
 from tests.helpers import assert_fits, assert_private, outcome_probabilities, public_sample
+from tests.internals.hypotheses import tabulate
+from tests.internals.mechanisms import probabilities
 from tests.kit import enumerate_runs
 
 RNG = np.random.default_rng(0)
@@ -93,7 +93,7 @@ def test_mask_and_separate_rows_are_the_same_thing():
     assert both.privacy_.n_public == 250
     frame = pd.DataFrame(rows, columns=["age", "dose", "bmi"])
     series = pd.Series(mask, index=frame.index)
-    with pytest.raises(ValueError, match="must have the same index as X"):
+    with pytest.raises(ValueError, match="same index"):
         SemiPrivateClassifier().fit(frame, labels, is_public=series[::-1])
     named = SemiPrivateClassifier(random_state=0).fit(frame, labels, is_public=series)
     assert "age > " in str(named.hypothesis_)
@@ -203,11 +203,11 @@ class TestOneRowDoesNotRecodeTheOthers:
         labels = [10 if row[0] >= 20 else 2 for row in rows]
         labels[0] = "2"
         for classes in (list(range(40)), None):
-            with pytest.raises(ValueError, match="all text or all numbers"):
+            with pytest.raises(ValueError, match="all numbers"):
                 SemiPrivateClassifier(Stumps(), classes=classes).fit(
                     rows, labels, X_public=rows[::50].copy()
                 )
-        with pytest.raises(ValueError, match="all text or all numbers"):
+        with pytest.raises(ValueError, match="all numbers"):
             SemiPrivateClassifier(Stumps(), classes=list(range(40))).fit(
                 rows, np.array(labels), X_public=rows[::50].copy()
             )
@@ -242,7 +242,7 @@ class TestOneRowDoesNotRecodeTheOthers:
             )
 
     def test_complex_labels_are_not_quoted(self):
-        with pytest.raises(ValueError, match="labels must be all text or all numbers") as caught:
+        with pytest.raises(ValueError, match="all numbers") as caught:
             SemiPrivateClassifier().fit(X, [1 + 8675309j, *[1] * (N - 1)], X_public=PUBLIC)
         assert "8675309" not in str(caught.value)
 
@@ -314,7 +314,7 @@ class TestNoPublicRows:
     """The cover must then look at nothing but parameters."""
 
     def test_warns_and_learns(self):
-        with pytest.warns(NoPublicDataWarning, match="standard-normal features"):
+        with pytest.warns(NoPublicDataWarning, match="standard-normal"):
             clf = SemiPrivateClassifier(random_state=0).fit(X, Y)
         assert clf.score(X, Y) > 0.95
         assert clf.privacy_.n_public == 0
@@ -361,55 +361,55 @@ def private_rows():
 @pytest.mark.parametrize(
     ("arguments", "parameters", "message"),
     [
-        ({}, {"epsilon": 0}, "'epsilon' parameter of SemiPrivateClassifier must be"),
-        ({}, {"epsilon": -1.0}, "'epsilon' parameter of SemiPrivateClassifier must be"),
-        ({}, {"epsilon": np.inf}, "'epsilon' parameter of SemiPrivateClassifier must be"),
-        ({}, {"epsilon": np.nan}, "'epsilon' parameter of SemiPrivateClassifier must be"),
-        ({}, {"epsilon": "1"}, "'epsilon' parameter of SemiPrivateClassifier must be"),
-        ({}, {"alpha": 1.0}, "'alpha' parameter of SemiPrivateClassifier must be"),
-        ({}, {"beta": 0}, "'beta' parameter of SemiPrivateClassifier must be"),
+        ({}, {"epsilon": 0}, "'epsilon' parameter"),
+        ({}, {"epsilon": -1.0}, "'epsilon' parameter"),
+        ({}, {"epsilon": np.inf}, "'epsilon' parameter"),
+        ({}, {"epsilon": np.nan}, "'epsilon' parameter"),
+        ({}, {"epsilon": "1"}, "'epsilon' parameter"),
+        ({}, {"alpha": 1.0}, "'alpha' parameter"),
+        ({}, {"beta": 0}, "'beta' parameter"),
         ({}, {"public_weight": -1}, "'public_weight' parameter"),
         ({}, {"public_weight": 0.5}, "'public_weight' parameter"),
         ({}, {"hypotheses": "trees"}, "'hypotheses' parameter"),
         ({}, {"random_state": -3}, "random_state"),
-        ({}, {"classes": ["sick"]}, "labels that are not listed in classes"),
+        ({}, {"classes": ["sick"]}, "listed in classes"),
         ({"X": np.where(X > 3, np.nan, X)}, {}, "X contains NaN"),
-        ({"X": np.where(X > 2, np.inf, X)}, {}, "X contains NaN, infinity"),
+        ({"X": np.where(X > 2, np.inf, X)}, {}, "X contains NaN"),
         ({"X": sparse.csr_matrix(X)}, {}, "[Ss]parse"),
         ({"X": X[:, 0]}, {}, "Reshape your data"),
         ({"X": X.astype(str).astype(object) + "?"}, {}, "numbers only"),
         (
             {"X": pd.DataFrame({"name": [f"Alice{i}" for i in range(N)]}, dtype="string")},
             {},
-            "Column name must contain numbers",
+            "Column name must",
         ),
-        ({"X": X.astype(complex)}, {}, "Complex data not supported"),
-        ({"X_public": PUBLIC[:, :2]}, {}, "X_public must have the same columns as X; got 2"),
+        ({"X": X.astype(complex)}, {}, "Complex"),
+        ({"X_public": PUBLIC[:, :2]}, {}, "X_public .*got 2"),
         (
             {"X_public": np.where(PUBLIC > 2, np.nan, PUBLIC)},
             {},
-            "in public rows.* column x0",
+            "column x0",
         ),
-        ({"X_public": PUBLIC[0]}, {}, "X_public must be a table"),
-        ({"is_public": np.zeros(N - 1, dtype=bool)}, {}, r"shape \(1500,\); got shape \(1499,\)"),
-        ({"is_public": np.full(N, 2)}, {}, "is_public must contain True or False"),
-        ({"is_public": np.full(N, "no")}, {}, "status is unknown, treat the row as private"),
-        ({"is_public": np.ones(N, dtype=bool)}, {}, "at least one private row"),
+        ({"X_public": PUBLIC[0]}, {}, "X_public must be a"),
+        ({"is_public": np.zeros(N - 1, dtype=bool)}, {}, r"got shape \(1499,\)"),
+        ({"is_public": np.full(N, 2)}, {}, "is_public must"),
+        ({"is_public": np.full(N, "no")}, {}, "status is unknown"),
+        ({"is_public": np.ones(N, dtype=bool)}, {}, "one private row"),
         ({"y": None}, {}, "requires y"),
-        ({"y": Y[:-1]}, {}, "inconsistent numbers of samples"),
-        ({"y": X[:, 0]}, {}, "missing labels or continuous numbers"),
+        ({"y": Y[:-1]}, {}, "numbers of samples"),
+        ({"y": X[:, 0]}, {}, "continuous numbers"),
         (
             {"y": np.where(Y == "sick", np.nan, 1.0)},
             {},
-            "y contains missing labels or continuous numbers",
+            "y .*continuous",
         ),
-        ({"y_public": ["sick"] * 199}, {}, "got 199 labels for 200 rows"),
+        ({"y_public": ["sick"] * 199}, {}, "199 labels for 200"),
         (
             {"y_public": ["sick"] * 200, "X_public": None},
             {},
-            "y_public was passed without X_public",
+            "without X_public",
         ),
-        ({"y_public": [1] * 200}, {}, "all text or all numbers"),
+        ({"y_public": [1] * 200}, {}, "all numbers"),
     ],
 )
 def test_bad_input_gets_one_clear_sentence(arguments, parameters, message):
@@ -450,7 +450,7 @@ def test_a_foreign_label_is_not_quoted():
 def test_feature_names_of_public_rows_must_match():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     public = pd.DataFrame(PUBLIC, columns=["a", "c", "d"])
-    with pytest.raises(ValueError, match="those of X; b is missing and d is unknown"):
+    with pytest.raises(ValueError, match="b is missing"):
         SemiPrivateClassifier().fit(frame, Y, X_public=public)
 
 
@@ -505,7 +505,7 @@ def test_nothing_private_is_stored(caplog):
 
 
 def test_equal_lengths_are_loud():
-    with pytest.warns(SlicedPublicDataWarning, match=r"\(1500\).*is_public mask"):
+    with pytest.warns(SlicedPublicDataWarning, match=r"\(1500\)"):
         SemiPrivateClassifier().fit(X, Y, X_public=RNG.normal(size=(N, 3)))
 
 

@@ -10,10 +10,10 @@ import pytest
 from skpublicdp import GenericLearnerClassifier
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import blr_error, n_blr_learner
-from skpublicdp.guarantees.sanitizer_bounds import approximation_error, n_multisets
 from skpublicdp.hypotheses import Halfspaces, Intervals, Stumps, Thresholds
 from skpublicdp.sanitizers import BLRSanitizer
-from skpublicdp.sanitizers.blr_sanitizer import _max_query_errors, _multisets
+from tests.internals.guarantees import approximation_error, n_multisets
+from tests.internals.sanitizers import _max_query_errors, _multisets
 from tests.kit import EnumeratedRun, Recorder, enumerate_runs, index_by_release, worst_ratio
 from tests.rules.test_promises import assert_failures_allowed, label
 
@@ -168,15 +168,15 @@ def test_sampled_rows_repeat_the_points():
 @pytest.mark.parametrize(
     ("settings", "kind", "message"),
     [
-        ({"domain": np.arange(40.0)[:, None]}, CoverSizeError, "A domain of 40 points"),
-        ({"domain": LINE, "n_points": 200}, CoverSizeError, "200 synthetic rows either exceed"),
-        ({"domain": [[0.0, 1.0]]}, ValueError, r"one per column of X; got shape \(1, 2\)"),
-        ({"domain": [["low"]]}, ValueError, "domain must contain numbers"),
-        ({"domain": [[np.inf]]}, ValueError, "domain must contain finite numbers"),
+        ({"domain": np.arange(40.0)[:, None]}, CoverSizeError, "of 40 points"),
+        ({"domain": LINE, "n_points": 200}, CoverSizeError, "200 synthetic rows"),
+        ({"domain": [[0.0, 1.0]]}, ValueError, r"got shape \(1, 2\)"),
+        ({"domain": [["low"]]}, ValueError, "contain numbers"),
+        ({"domain": [[np.inf]]}, ValueError, "finite numbers"),
         (
             {"domain": LINE, "hypotheses": Halfspaces(cover="directions", thresholds=1)},
             ValueError,
-            "must have a cover that contains every labelling",
+            "every labelling",
         ),
     ],
 )
@@ -189,7 +189,7 @@ def test_refusals_are_one_sentence(settings, kind, message):
 
 def test_a_class_of_too_many_rules_is_refused():
     grid = np.array(list(itertools.product(range(3), repeat=2)), dtype=float)
-    with pytest.raises(CoverSizeError, match=r"labels the domain in \d+ ways, but at most 128"):
+    with pytest.raises(CoverSizeError, match="at most 128"):
         BLRSanitizer(np.append(grid, grid**2 + 0.5, axis=0), Halfspaces(), n_points=2).fit(grid)
-    with pytest.raises(ValueError, match="alpha must be larger for a domain of 100 points"):
+    with pytest.raises(ValueError, match="domain of 100"):
         n_blr_learner(0.1, 0.05, 1.0, 1, 100)

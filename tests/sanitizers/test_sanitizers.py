@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from skpublicdp.guarantees.sanitizer_bounds import n_levels
-from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.sanitizers import QuantileSanitizer
-from skpublicdp.sanitizers.binary_columns import draw_many_valued_columns
-from skpublicdp.sanitizers.quantiles import (
+from tests.internals.guarantees import n_levels
+from tests.internals.privacy import Ledger
+from tests.internals.sanitizers import (
     CandidateGrid,
     candidate_grid,
+    draw_many_valued_columns,
     median_errors,
     release_column,
 )

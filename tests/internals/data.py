@@ -1,0 +1,19 @@
+"""Internal names of data that tests use."""
+
+from skpublicdp.data import binning, streaming
+from skpublicdp.data.binning import (
+    column_medians,
+    count_below,
+    cut_points,
+    fine_edges,
+    midpoint,
+    snap_to_edges,
+)
+from skpublicdp.data.column import Column, natural_key
+from skpublicdp.data.dataset import Dataset
+from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
+from skpublicdp.data.one_hot import NONE
+from skpublicdp.data.public_rows import DESCRIBED, reference_sample
+from skpublicdp.data.schema import MISSING, OTHER, Schema, build_schema
+from skpublicdp.data.tables import Container, Table, take_rows
