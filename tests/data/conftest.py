@@ -1,5 +1,8 @@
 """Small chunks, Dask in this process, and a Dask cluster, which takes seconds to start."""
 
+import multiprocessing
+from multiprocessing import forkserver
+
 import pytest
 
 from tests.data.internals import streaming
@@ -20,8 +23,14 @@ def worker_processes():
     """Two processes, which end with the module: idle ones would still watch themselves."""
     dask = pytest.importorskip("dask")
     distributed = pytest.importorskip("distributed")
+    settings = {"distributed.worker.profile.enabled": False}
+    if "forkserver" in multiprocessing.get_all_start_methods():
+        # one process imports the package, and workers are copies of it
+        multiprocessing.set_forkserver_preload(["distributed", "dask.dataframe", "skpublicdp"])
+        forkserver.ensure_running()
+        settings["distributed.worker.multiprocessing-method"] = "forkserver"
     with (
-        dask.config.set({"distributed.worker.profile.enabled": False}),
+        dask.config.set(settings),
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as cluster,

@@ -1,10 +1,12 @@
-"""The list of containers of rows: each makes what `fit` takes from the same parts of a table."""
+"""The one list of containers of rows, each made of the same parts of a table."""
 
 import importlib.util
 import os
 import shutil
+import signal
 import sys
 from functools import cache, partial
+from glob import glob
 from itertools import pairwise
 
 import numpy as np
@@ -23,8 +25,8 @@ from skpublicdp.data import open_rows  # noqa: E402
 
 IBIS_BACKENDS = ["polars", "sqlite", "duckdb"] if importlib.util.find_spec("ibis") else []
 """Engines behind ibis, which only `make engines` installs, with a DuckDB that ibis reads."""
-
 SPARK = importlib.util.find_spec("pyspark") is not None and shutil.which("java") is not None
+needs_spark = pytest.mark.skipif(not SPARK, reason="needs pyspark and Java")
 
 
 def cut(table, cuts):
@@ -39,63 +41,39 @@ def pick(rows, names):
 
 def numbers(table):
     """Return any table as an array."""
-    if isinstance(table, pa.Table | pl.DataFrame):
-        table = table.to_pandas()
-    return np.asarray(table)
+    return np.asarray(table.to_pandas() if isinstance(table, pa.Table | pl.DataFrame) else table)
 
 
-# Containers: functions of the parts of a table and of a directory
+def whole_numbers(n):
+    """Integers that float64 holds, one of them another in every row, and a label."""
+    rng = np.random.default_rng(0)
+    age, hours, pay = rng.integers(-5, 90, n), rng.integers(-5, 90, n), rng.permutation(n)
+    label = (age + rng.integers(0, 40, n) > 50) * 1
+    return pa.table({"age": age, "hours": hours, "pay": pay, "label": label})
 
 
-def pandas_frame(parts, directory=None):
-    return pa.concat_tables(parts).to_pandas()
+N = 400
+TABLE = whole_numbers(N)
+NAMES, DATA = tuple(TABLE.column_names), numbers(TABLE)
+PARTS = cut(TABLE, (0, 0, 50, 51, 240, 240, N))
+"""Parts of the table, of which two have no rows and one has a single row."""
 
 
-def polars_frame(parts, directory=None):
-    return pl.from_arrow(pa.concat_tables(parts))
-
-
-def arrow_table(parts, directory=None):
+def whole(parts):
     return pa.concat_tables(parts)
 
 
-def written(parts, directory):
-    """Write one Parquet file for each part."""
+def parquet(parts, directory, pattern="*.parquet"):
+    """Write one Parquet file for each part, and return a pattern of their paths."""
     for i, part in enumerate(parts):
         pq.write_table(part, directory / f"{i}.parquet", row_group_size=90)
-    return [directory / f"{i}.parquet" for i in range(len(parts))]
+    return f"{directory}/{pattern}"
 
 
-def parquet_file(parts, directory):
-    return open_rows(*written([pa.concat_tables(parts)], directory))
-
-
-def parquet_glob(parts, directory):
-    written(parts, directory)
-    return open_rows(str(directory / "*.parquet"))
-
-
-def parquet_list(parts, directory):
-    return open_rows(written(parts, directory))
-
-
-def dataset(parts, directory):
-    written(parts, directory)
-    return open_rows(ds.dataset(directory))
-
-
-def feather(parts, directory):
+def dataset(parts, directory, file_format="parquet"):
     sizes = {"max_rows_per_file": 120, "max_rows_per_group": 120}
-    ds.write_dataset(pa.concat_tables(parts), directory, format="feather", **sizes)
-    return open_rows(ds.dataset(directory, format="feather"))
-
-
-def batch_list(parts, directory=None):
-    return open_rows([batch for part in parts for batch in part.to_batches(50)])
-
-
-def batch_function(parts, directory=None):
-    return open_rows(lambda: iter(parts))
+    ds.write_dataset(whole(parts), directory, format=file_format, **sizes)
+    return ds.dataset(directory, format=file_format)
 
 
 class Stream:
@@ -128,43 +106,20 @@ class EngineTable(Stream):
         return pa.RecordBatchReader.from_batches(self.parts[0].schema, batches)
 
 
-def arrow_stream(parts, directory=None):
-    return open_rows(Stream(parts))
+def relation(parts):
+    return duckdb.connect().from_arrow(whole(parts))
 
 
-def engine_table(parts, directory=None):
-    return open_rows(EngineTable(parts))
-
-
-def duckdb_relation(parts, directory=None):
-    return open_rows(duckdb.connect().from_arrow(pa.concat_tables(parts)))
-
-
-def duckdb_sql(parts, directory=None):
-    connection = duckdb.connect().register("t", pa.concat_tables(parts))
-    return open_rows("select * from t", connection=connection)
-
-
-def polars_lazy(parts, directory=None):
-    return open_rows(polars_frame(parts).lazy())
-
-
-def dask_frame(parts, directory=None):
-    # a function of the number alone, so that Dask does not look into the parts
+def dask_frame(parts):
     meta = parts[0].slice(0, 0).to_pandas()
     return dd.from_map(lambda i: parts[i].to_pandas(), range(len(parts)), meta=meta)
-
-
-def dask_opened(parts, directory=None):
-    return open_rows(dask_frame(parts))
 
 
 def ibis_table(backend, parts, directory=None):
     """Return a table of ibis in a new database of an engine."""
     import ibis
 
-    connection = getattr(ibis, backend).connect()
-    return open_rows(connection.create_table("people", pa.concat_tables(parts)))
+    return open_rows(getattr(ibis, backend).connect().create_table("people", whole(parts)))
 
 
 @cache
@@ -185,129 +140,129 @@ def spark_session():
     return builder.master("local[2,3]").getOrCreate()
 
 
-def spark_union(parts):
+def spark_frame(parts):
     """Return a DataFrame of Spark with at least one partition for each part that has rows."""
-    frames = [spark_session().createDataFrame(part) for part in parts if part.num_rows]
-    whole = frames[0]
-    for frame in frames[1:]:
-        whole = whole.unionAll(frame)
-    return whole
+    first, *others = (spark_session().createDataFrame(part) for part in parts if part.num_rows)
+    for frame in others:
+        first = first.unionAll(frame)
+    return first
 
 
-def spark_frame(parts, directory=None):
-    return open_rows(spark_union(parts).repartition(3))
-
-
-IN_MEMORY = {"pandas_frame", "polars_frame", "arrow_table"}
-CONTAINERS = {
-    make.__name__: make
-    for make in (
-        *(pandas_frame, polars_frame, arrow_table, parquet_file, parquet_glob, parquet_list),
-        *(dataset, feather, batch_list, batch_function, arrow_stream, engine_table),
-        *(duckdb_relation, duckdb_sql, polars_lazy, dask_frame, dask_opened),
-        *([spark_frame] if SPARK else []),
-    )
-} | {f"ibis_{backend}": partial(ibis_table, backend) for backend in IBIS_BACKENDS}
-
-
-# Rows and labels: functions of parts with a column "label" last, all of whole numbers
-
-
-def halves(make, parts, directory):
-    """Return rows and labels of one container."""
-    rows, names = make(parts, directory), parts[0].column_names
-    return pick(rows, names[:-1]), rows["label"]
-
-
-def array(parts, directory=None):
-    rows = numbers(pa.concat_tables(parts))
-    return rows[:, :-1], rows[:, -1]
-
-
-def memory_map(parts, directory):
-    np.save(directory / "rows.npy", numbers(pa.concat_tables(parts)))
-    rows = np.load(directory / "rows.npy", mmap_mode="r")
-    return rows[:, :-1], rows[:, -1]
-
-
-def parquet_and_batches(parts, directory):
-    return parquet_glob(parts, directory).drop("label"), open_rows(parts)[["label"]]
-
-
-def dataset_and_column(parts, directory):
-    return dataset(parts, directory).drop("label"), pa.concat_tables(parts)["label"]
-
-
-def duckdb_and_array(parts, directory):
-    written(parts, directory)
-    columns = ", ".join(parts[0].column_names[:-1])
-    sql = f"select {columns} from '{directory}/*.parquet'"
-    return open_rows(sql, connection=duckdb.connect()), array(parts)[1]
-
-
-def duckdb_csv(parts, directory):
-    pandas_frame(parts).to_csv(directory / "rows.csv", index=False)
-    rows = open_rows(f"from '{directory}/rows.csv'", connection=duckdb.connect())
-    return rows.drop("label"), rows["label"]
-
-
-def polars_join(parts, directory=None):
-    frame = polars_frame(parts).lazy()
-    rows = open_rows(frame.join(frame.select("pay"), on="pay", maintain_order="left"))
-    return rows.drop("label"), rows["label"]
-
-
-def dask_parquet(parts, directory):
-    """Dask would read several of these files at once where few columns are wanted."""
-    written(parts, directory)
-    frame = dd.read_parquet(directory)
-    return frame.drop(columns="label"), frame["label"]
-
-
-def dask_and_array(parts, directory=None):
-    return dask_frame(parts).drop(columns="label"), array(parts)[1]
-
-
-def dask_unequal(parts, directory=None):
-    labels = dd.from_pandas(pandas_frame(parts), npartitions=3)["label"]
-    return dask_frame(parts).drop(columns="label"), labels
-
-
-def dask_array(parts, directory=None):
-    rows = da.from_array(numbers(pa.concat_tables(parts)), chunks=(70, 2))
-    return rows[:, :-1], rows[:, -1]
-
-
-def dask_unknown(parts, directory=None):
-    rows = dask_frame(parts).values
-    return rows[:, :-1], rows[:, -1]
-
-
-def spark_files(parts, directory):
-    written(parts, directory)
-    rows = open_rows(spark_session().read.parquet(str(directory)))
-    return rows.drop("label"), rows["label"]
-
-
-def spark_join(parts, directory=None):
+def spark_join(parts):
     """A shuffle, whose partitions depend on the sizes of the columns that are read."""
-    frame = spark_union(parts)
-    joined = frame.join(frame.select("pay").distinct(), "pay").select(*parts[0].column_names)
-    rows = open_rows(joined)
-    return rows.drop("label"), rows["label"]
+    frame = spark_frame(parts)
+    return frame.join(frame.select("pay").distinct(), "pay").select(*parts[0].column_names)
 
 
-LABELLED = {name: partial(halves, make) for name, make in CONTAINERS.items()} | {
-    make.__name__: make
-    for make in (
-        *(array, memory_map, parquet_and_batches, dataset_and_column, duckdb_and_array),
-        *(duckdb_csv, polars_join, dask_parquet, dask_and_array, dask_unequal, dask_array),
-        *(dask_unknown, *([spark_files, spark_join] if SPARK else [])),
-    )
+CONTAINERS = {
+    "pandas": lambda parts, d: whole(parts).to_pandas(),
+    "polars": lambda parts, d: pl.from_arrow(whole(parts)),
+    "arrow": lambda parts, d: whole(parts),
+    "parquet": lambda parts, d: open_rows(parquet(parts, d)),
+    "dataset": lambda parts, d: open_rows(dataset(parts, d)),
+    "batches": lambda parts, d: open_rows(lambda: iter(parts)),
+    "engine": lambda parts, d: open_rows(EngineTable(parts)),
+    "duckdb": lambda parts, d: open_rows(relation(parts)),
+    "lazy": lambda parts, d: open_rows(pl.from_arrow(whole(parts)).lazy()),
+    "dask": lambda parts, d: dask_frame(parts),
+    **{f"ibis_{backend}": partial(ibis_table, backend) for backend in IBIS_BACKENDS},
+    **({"spark": lambda parts, d: open_rows(spark_frame(parts).repartition(3))} if SPARK else {}),
 }
-UNORDERED = {
-    name
-    for name in LABELLED
-    if name in ("arrow_stream", "engine_table", "polars_join") or name.startswith(("ibis", "spark"))
+"""Functions of the parts of any table, and of a directory for files."""
+
+
+def split(rows, label=None):
+    """Return features and labels of the whole numbers in any container."""
+    if hasattr(rows, "dtype"):
+        X, y = rows[:, :-1], rows[:, -1]
+    else:
+        X, y = pick(rows, list(NAMES[:-1])), rows[NAMES[-1]]
+    return X, y if label is None else label
+
+
+def mapped(directory):
+    np.save(directory / "rows.npy", DATA)
+    return np.load(directory / "rows.npy", mmap_mode="r")
+
+
+def sql(path):
+    return open_rows(f"from '{path}'", connection=duckdb.connect())
+
+
+def csv(directory):
+    TABLE.to_pandas().to_csv(directory / "rows.csv", index=False)
+    return directory / "rows.csv"
+
+
+def joined(frame):
+    return frame.join(frame.select("pay"), on="pay", maintain_order="left")
+
+
+BATCHES = [batch for part in PARTS for batch in part.to_batches(50)]
+OTHER_FORMS = {
+    "array": lambda d: split(DATA),
+    "memory_map": lambda d: split(mapped(d)),
+    "parquet_file": lambda d: split(open_rows(parquet([TABLE], d, "0.parquet"))),
+    "parquet_list": lambda d: split(open_rows(sorted(glob(parquet(PARTS, d))))),
+    "parquet_files": lambda d: split(open_rows(ds.dataset(parquet(PARTS, d, "")))),
+    "feather": lambda d: split(open_rows(dataset(PARTS, d, "feather"))),
+    "batch_list": lambda d: split(open_rows(BATCHES)),
+    "stream": lambda d: split(open_rows(Stream(PARTS))),
+    "parquet_and_batches": lambda d: split(
+        open_rows(parquet(PARTS, d)), open_rows(PARTS)[["label"]]
+    ),
+    "dataset_and_column": lambda d: split(open_rows(dataset(PARTS, d)), TABLE["label"]),
+    "duckdb_sql": lambda d: split(sql(parquet([TABLE], d))),
+    "duckdb_csv": lambda d: split(sql(csv(d))),
+    "duckdb_and_array": lambda d: split(sql(parquet(PARTS, d)), DATA[:, 3]),
+    "lazy_join": lambda d: split(open_rows(joined(pl.from_arrow(TABLE).lazy()))),
+    "dask_opened": lambda d: split(open_rows(dask_frame(PARTS))),
+    # Dask would read several of these files at once where few columns are wanted
+    "dask_parquet": lambda d: split(dd.read_parquet(parquet(PARTS, d))),
+    "dask_and_array": lambda d: split(dask_frame(PARTS), DATA[:, 3]),
+    "dask_unequal": lambda d: split(dask_frame(PARTS), dask_frame([TABLE])["label"]),
+    "dask_array": lambda d: split(da.from_array(DATA, chunks=(70, 2))),
+    "dask_unknown": lambda d: split(dask_frame(PARTS).values),
+}
+SPARK_FORMS = {
+    "spark_files": lambda d: split(open_rows(spark_session().read.parquet(parquet(PARTS, d, "")))),
+    "spark_join": lambda d: split(open_rows(spark_join(PARTS))),
+}
+LABELLED = {
+    **{name: lambda d, make=make: split(make(PARTS, d)) for name, make in CONTAINERS.items()},
+    **OTHER_FORMS,
+    **(SPARK_FORMS if SPARK else {}),
+}
+"""Functions of a directory, which return features and labels of the whole numbers."""
+IN_MEMORY = {"pandas", "polars", "arrow"}
+UNORDERED = {"engine", "stream", "lazy_join"} | {
+    name for name in LABELLED if name.startswith(("ibis", "spark"))
 }
 """Containers that promise no order of their rows, so that positions mean nothing."""
+
+
+def same(chunk):
+    return chunk
+
+
+def sums(chunk):
+    """Return the sums of the columns of a chunk, and of all columns times the label."""
+    X, y = numbers(chunk.X), np.asarray(chunk.y)
+    return np.array([X.sum(axis=0), (X * y[:, None]).sum(axis=0)]).astype(np.int64)
+
+
+SUMS = np.array([DATA[:, :3].sum(axis=0), DATA[DATA[:, 3] == 1, :3].sum(axis=0)])
+
+
+class Killer:
+    """Kills the process that works on one of the rows, as often as it is told."""
+
+    def __init__(self, directory, times):
+        self.directory, self.times = str(directory), times
+
+    def __call__(self, chunk):
+        deaths = len(os.listdir(self.directory))
+        if 300 in np.asarray(chunk.X["pay"]) and deaths < self.times:
+            open(os.path.join(self.directory, str(deaths)), "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return sums(chunk)

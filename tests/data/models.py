@@ -93,7 +93,7 @@ def bits(name, model):
         ask = model.predict_proba if name == "boosting" else model.interval
         said += [model.explain(), ask(X).tobytes(), model.intercept_]
     elif name == "pairs":
-        said += [np.asarray(model.table([i, j])["fraction"]).tobytes() for i, j in ((0, 2), (1, 3))]
+        said += [np.asarray(model.table(["job", "joined"])["fraction"]).tobytes()]
     elif name == "custom":
         said += [model.answer([[0], [1]]).tobytes()]
     else:
