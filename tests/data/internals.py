@@ -13,6 +13,16 @@ from skpublicdp.data.column import Column
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
 from skpublicdp.data.metadata_files import read_metadata
+from skpublicdp.data.one_hot import (
+    MAX_CHANCE,
+    NONE,
+    OneHotColumn,
+    find_one_hot_runs,
+    fold_rows,
+    folded_schema,
+    indicator_states,
+    source_columns,
+)
 from skpublicdp.data.public_rows import (
     DESCRIBED,
     N_ADDED_ROWS,
@@ -26,5 +36,6 @@ from skpublicdp.data.sources import dask_reader, optional_imports
 from skpublicdp.data.streaming import Chunk, as_rows, is_streamed
 from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import splits
+from skpublicdp.query_release import synthetic
 
 bucket_index = _bucket_index
