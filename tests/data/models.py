@@ -38,8 +38,8 @@ def people(n, seed):
     )
 
 
-N = 700
-CUTS = (0, 150, 150, 390, N)
+N = 320
+CUTS = (0, 70, 70, 180, N)
 """Where parts begin; one has no rows."""
 TABLE, PUBLIC = people(N, 0), people(150, 1).to_pandas()
 PARTS = cut(TABLE, CUTS)

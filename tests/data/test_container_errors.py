@@ -513,7 +513,7 @@ class Faulty:
 
     def __call__(self):
         self.passes += 1
-        for number, batch in enumerate(models.TABLE.to_batches(150)):
+        for number, batch in enumerate(models.TABLE.to_batches(70)):
             is_broken = self.passes == self.breaks_in and number == 3
             yield self.how(batch) if is_broken else batch
 
