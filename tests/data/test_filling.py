@@ -15,14 +15,17 @@ from skpublicdp import (
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
 )
-from skpublicdp.boosting.budget_split import N_BINS
-from skpublicdp.boosting.training_data import read_training_data
-from skpublicdp.data.fit_inputs import read_fit_inputs
-from skpublicdp.data.labels import LabelReader
-from skpublicdp.data.public_rows import N_ADDED_ROWS, reference_sample
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import FiniteClass
 from skpublicdp.sanitizers import QuantileSanitizer
+from tests.data.internals import (
+    N_ADDED_ROWS,
+    N_BINS,
+    LabelReader,
+    read_fit_inputs,
+    read_training_data,
+    reference_sample,
+)
 
 RNG = np.random.default_rng(0)
 N, M = 3000, 80
@@ -67,10 +70,9 @@ def test_a_column_that_does_not_vary_is_learned_from_its_bounds(make, value):
         pytest.skip("numbers may not be missing there")
     public = PUBLIC.assign(age=value)[NUMBERS]
     (said,) = warned(lambda: make().fit(X[NUMBERS], Y, X_public=public))
-    assert said.startswith(
-        "The public rows contain fewer than two different values of age, so different private"
-    )
-    assert "bounds={'age': (low, high)}" in said
+    assert "age" in said
+    assert "dose" not in said
+    assert "bounds={'age'" in said
     with warnings.catch_warnings():
         warnings.simplefilter("error", NoPublicDataWarning)
         known = make(bounds={"age": LIMITS}).fit(X[NUMBERS], Y, X_public=public)
@@ -89,15 +91,17 @@ def test_declared_categories_and_booleans_are_known():
     assert clf.score(rows, y) > 0.95
     text = rows.astype({"job": str})
     (said,) = warned(lambda: boosting().fit(text, y, X_public=public))
-    assert "fewer than two different values of job, so" in said
-    assert "declare categories" in said
+    assert "job" in said
+    assert "dose" not in said
+    assert "categories" in said
 
 
 def test_one_warning_names_all_columns_and_no_value():
-    rows = pd.DataFrame(RNG.normal(size=(N, 8)), columns=[f"c{i}" for i in range(8)])
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame(rng.normal(size=(N, 8)), columns=[f"c{i}" for i in range(8)])
     public = pd.DataFrame(np.full((M, 8), 8675309.0), columns=rows.columns)
     (said,) = warned(lambda: boosting(bounds={"c0": (0, 1e7)}).fit(rows, Y, X_public=public))
-    assert "of c1, c2, c3, c4, c5 and 2 others, so" in said
+    assert "c1, c2, c3, c4, c5 and 2 others" in said
     assert "8675309" not in said
 
 
@@ -105,9 +109,8 @@ def test_one_warning_names_all_columns_and_no_value():
 def test_few_rows(make, least):
     for m in (1, 2, least - 1):
         (said,) = warned(lambda m=m: make().fit(X[NUMBERS], Y, X_public=PUBLIC[NUMBERS][:m].copy()))
-        rows = "row was" if m == 1 else "rows were"
-        assert said.startswith(f"Only {m} public {rows} given, but at least {least} are needed")
-        assert "of age, dose, so" in said
+        assert {str(m), str(least)} <= set(said.split())
+        assert "age, dose" in said
         with warnings.catch_warnings():
             warnings.simplefilter("error", NoPublicDataWarning)
             bounds = {"age": LIMITS, "dose": (-4, 4)}
@@ -156,7 +159,7 @@ def test_half_of_the_rows_keep_their_values_those_with_labels_first():
 
 def test_a_row_whose_value_is_made_up_has_no_label():
     public = PUBLIC[NUMBERS].assign(age=50.0)
-    labels = RNG.integers(0, 2, M)
+    labels = np.random.default_rng(1).integers(0, 2, M)
     found = read_training_data(
         boosting(bounds={"age": LIMITS}), X[NUMBERS], Y, X_public=public, y_public=labels
     )
@@ -174,7 +177,7 @@ def test_a_row_whose_value_is_made_up_has_no_label():
 
 def test_few_rows_are_followed_by_others():
     public = PUBLIC[NUMBERS][:5].copy()
-    with pytest.warns(NoPublicDataWarning, match="Only 5 .* of dose, so"):
+    with pytest.warns(NoPublicDataWarning, match="dose"):
         rows = taken(public, bounds={"age": LIMITS}, least=12)
     np.testing.assert_array_equal(rows.X_public[:5], public)
     assert len(rows.X_public) == 5 + N_ADDED_ROWS
@@ -202,11 +205,11 @@ def test_nothing_is_promised_where_values_are_made_up():
     public = PUBLIC[NUMBERS].assign(age=50.0)
     clf = tree(bounds={"age": LIMITS}).fit(X[NUMBERS], Y, X_public=public)
     assert clf.guarantee_ is None
-    assert "filled in from bounds" in clf.guarantee_reason_
+    assert "bounds" in clf.guarantee_reason_
     release = PAPQueryRelease(method="pmw", bounds=LIMITS, delta=1e-6, random_state=0)
     release.fit(X[["age"]], X_public=public[["age"]])
     assert release.guarantee_ is None
-    assert "filled in from bounds" in release.guarantee_reason_
+    assert "bounds" in release.guarantee_reason_
 
 
 def test_tables_of_a_release():
@@ -216,7 +219,7 @@ def test_tables_of_a_release():
     for share in (0.25, 0.75):
         assert abs(sample.quantile(share) - X["age"].quantile(share)) < 5
     (said,) = warned(lambda: PAPQueryRelease(random_state=0).fit(X[NUMBERS], X_public=public))
-    assert "fewer than two different values of age" in said
+    assert "age" in said
 
 
 def test_a_finite_class_needs_no_public_rows_that_vary():
@@ -273,18 +276,18 @@ def test_bounds_are_given_by_name_or_by_position(make, named):
         found.add(str(fitted.predict(rows) if hasattr(fitted, "predict") else fitted.sample(9)))
     assert len(found) == 1
     for wrong in ("zip", 2, -1, 0.5, None):
-        with pytest.raises(ValueError, match="bounds refers to a column that X does not have"):
+        with pytest.raises(ValueError, match="bounds"):
             make(bounds={wrong: LIMITS}).fit(rows, Y)
 
 
 def test_columns_without_bounds_are_standard_normal():
     (said,) = warned(lambda: tree(bounds={"age": LIMITS}).fit(X[NUMBERS], Y))
-    assert "standard-normal features" in said
+    assert "standard-normal" in said
     (said,) = warned(lambda: tree(bounds={"age": LIMITS}).fit(X[["age"]], Y))
-    assert "the given bounds" in said
+    assert "standard-normal" not in said
     clf = GenericLearnerClassifier(bounds={"dose": (-4, 4)}, random_state=0)
     (said,) = warned(lambda: clf.fit(X[NUMBERS], Y))
-    assert "standard-normal features" in said
+    assert "standard-normal" in said
     np.testing.assert_array_equal(clf.sanitized_[:, 0], reference_sample(2)[:, 0])
     np.testing.assert_array_equal(clf.sanitized_[:, 1], reference_sample(2, (-4, 4))[:, 1])
 
@@ -304,17 +307,19 @@ def test_the_range_of_numbers_without_public_rows_and_bounds():
     frame = pd.DataFrame(rows)[["n0"]].assign(kind=pd.Categorical(["a", "b"] * 50))
     release = PAPQueryRelease(epsilon=9.0, random_state=0)
     (said,) = warned(lambda: release.fit(frame))
-    assert "numbers in n0 are assumed to lie near 0, and values beyond ±8 count as ±8" in said
+    assert "n0" in said
+    assert "±8" in said
     column = release._schema.columns[0]
     assert (column.low, column.high) == (-8, 8)
     (said,) = warned(lambda: release.fit(pd.DataFrame(rows)))
-    assert "numbers in n0, n1, n2, n3, n4, ... are assumed" in said
+    assert "n0, n1, n2, n3, n4, ..." in said
     bounded = PAPQueryRelease(bounds=(0, 100), random_state=0)
     (said,) = warned(lambda: bounded.fit(frame[["n0"]]))
-    assert "cells come from the given bounds and the declared categories alone" in said
+    assert "n0" not in said
     days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=100)})
     (said,) = warned(lambda: PAPQueryRelease(random_state=0).fit(days))
-    assert "all dates in day count as the beginning of 1970 (pass bounds" in said
+    assert "day" in said
+    assert "1970" in said
     alone = PAPQueryRelease(epsilon=9.0, random_state=0)
     warned(lambda: alone.fit(frame[["n0"]]))
     assert alone.quantile(0.9) <= 8

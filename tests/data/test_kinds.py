@@ -26,6 +26,7 @@ from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.query_release import MarginalQueries
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.contracts.test_common import ESTIMATORS
+from tests.data.internals import streaming, synthetic
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -94,7 +95,7 @@ def fitted_on_numbers(estimator, library):
 
 @pytest.fixture(autouse=True)
 def few_rows_are_drawn(monkeypatch):
-    monkeypatch.setattr("skpublicdp.query_release.synthetic.N_TREE_ROWS", 2000)
+    monkeypatch.setattr(synthetic, "N_TREE_ROWS", 2000)
 
 
 @LIBRARIES
@@ -114,7 +115,7 @@ def test_each_estimator_refuses_another_kind_and_converts_numbers(estimator, lib
                 call(model, name, to_library(NEW.assign(age=other), library), NEW_Y)
     copy = pickle.loads(pickle.dumps(model))
     for name in methods:
-        with pytest.raises(ValueError, match="Column age must contain numbers, as at fit"):
+        with pytest.raises(ValueError, match=r"\bage\b"):
             call(copy, name, to_library(NEW.assign(age=NEW["age"] > 50), library), NEW_Y)
 
 
@@ -183,7 +184,7 @@ def test_kinds_of_mixed_columns(estimator, library):
             found = call(model, name, to_library(rows, library), SERVED_Y)
             np.testing.assert_array_equal(found, expected, err_msg=told)
         for column, other in OTHERS.items():
-            with pytest.raises(ValueError, match=f"Column {column} must contain .*, as at fit"):
+            with pytest.raises(ValueError, match=rf"\b{column}\b"):
                 call(model, name, to_library(SERVED.assign(**{column: other}), library), SERVED_Y)
 
 
@@ -197,7 +198,7 @@ def test_objects_are_converted_value_by_value(estimator):
     for name in methods_of_rows(model):
         expected = call(model, name, SERVED, SERVED_Y)
         np.testing.assert_array_equal(call(model, name, sent, SERVED_Y), expected)
-        with pytest.raises(ValueError, match="Column color must contain text, as at fit; got"):
+        with pytest.raises(ValueError, match=r"\bcolor\b"):
             call(model, name, SERVED.assign(color=OTHERS["color"]), SERVED_Y)
 
 
@@ -205,7 +206,7 @@ def test_a_column_without_any_value_names_its_likely_cause():
     model = SemiPrivateBoostingClassifier(bounds={"wage": (0, 9)}, random_state=0)
     rows = pd.DataFrame({"job": ["sea", "farm"] * 50, "wage": np.arange(100) % 9})
     model.fit(rows, np.arange(100) % 2, X_public=rows[:40].copy())
-    with pytest.raises(ValueError, match="got numbers \\(readers of CSV files store a column"):
+    with pytest.raises(ValueError, match=r"\bjob\b.*CSV"):
         model.predict(rows.assign(job=np.nan))
 
 
@@ -222,7 +223,7 @@ def test_mostly_unknown_categories_warn_once(estimator, library):
     model = fitted_on_mixed(estimator, library)
     for name in methods_of_rows(model):
         call(model, name, to_library(unknown(0.5), library), SERVED_Y)
-        with pytest.warns(UnknownCategoriesWarning, match="Most values .* in column zip") as caught:
+        with pytest.warns(UnknownCategoriesWarning, match=r"\bzip\b") as caught:
             call(model, name, to_library(unknown(0.6), library), SERVED_Y)
         assert len(caught) == 1
         assert caught[0].filename == __file__
@@ -260,7 +261,7 @@ def dask_frame(frame):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_streams_are_decided_by_schema_and_over_all_chunks(source, tmp_path, monkeypatch):
-    monkeypatch.setattr("skpublicdp.data.streaming.rows_per_chunk", lambda columns: 7)
+    monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 7)
     model = fitted_on_mixed(SemiPrivateBoostingClassifier(), "pandas")
 
     def rows(frame):
@@ -271,7 +272,7 @@ def test_streams_are_decided_by_schema_and_over_all_chunks(source, tmp_path, mon
         found = model.predict_proba(rows(SAFE[told]))
         np.testing.assert_array_equal(found, expected, err_msg=told)
     for column, other in OTHERS.items():
-        with pytest.raises(ValueError, match=f"Column {column} must contain .*, as at fit"):
+        with pytest.raises(ValueError, match=rf"\b{column}\b"):
             model.predict(rows(SERVED.assign(**{column: other})))
     model.predict(rows(unknown(0.5)))  # all of the first four chunks
     with pytest.warns(UnknownCategoriesWarning) as caught:
@@ -355,7 +356,7 @@ def test_public_fit_refuses_another_kind(library):
         encoder.transform(to_library(SERVED if dtype is None else SERVED.astype(dtype), library))
         others = OTHERS | {"zip": SERVED["zip"].astype(int)}
         for column in ("zip", "color", "smoker"):
-            with pytest.raises(ValueError, match=f"Column {column} must contain .*, as at fit"):
+            with pytest.raises(ValueError, match=rf"\b{column}\b"):
                 encoder.transform(to_library(SERVED.assign(**{column: others[column]}), library))
 
 
@@ -406,7 +407,7 @@ def test_the_type_that_one_private_value_decides_is_not_kept(estimator):
         for name in methods_of_rows(model):
             if isinstance(model, PAPQueryRelease):
                 model.queries_for_test = ([{"age": 40}],)
-            with pytest.raises(ValueError, match="Column wage must contain numbers, as at fit"):
+            with pytest.raises(ValueError, match=r"\bwage\b"):
                 call(model, name, NEW.assign(wage=NEW["wage"] > 20), NEW_Y)
 
 
@@ -418,7 +419,7 @@ def test_one_missing_boolean_among_the_private_rows_decides_nothing():
     for estimator in (SemiPrivateBoostingClassifier(), PAPQueryRelease(MarginalQueries(1))):
         for frame in (MIXED, MIXED.assign(smoker=smoker)):
             model = fitted_on_mixed(estimator, "pandas", frame, public)
-            with pytest.raises(ValueError, match="Column smoker must contain booleans, as at fit"):
+            with pytest.raises(ValueError, match=r"\bsmoker\b"):
                 model.score(texts.astype({"smoker": "string"}), SERVED_Y)
     for frame in (MIXED, MIXED.assign(smoker=smoker)):
         encoder = PublicFit(OneHotEncoder(handle_unknown="ignore")).fit(frame, X_public=public)

@@ -9,20 +9,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skpublicdp.data import one_hot
-from skpublicdp.data.column import Column
-from skpublicdp.data.one_hot import (
+from tests.data.internals import (
     MAX_CHANCE,
+    MISSING,
     NONE,
+    OTHER,
+    Column,
     OneHotColumn,
+    Table,
+    build_schema,
     find_one_hot_runs,
     fold_rows,
     folded_schema,
     indicator_states,
+    one_hot,
     source_columns,
 )
-from skpublicdp.data.schema import MISSING, OTHER, build_schema
-from skpublicdp.data.tables import Table
 
 
 def schema_and_rows(public, bounds=None):

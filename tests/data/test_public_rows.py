@@ -127,34 +127,32 @@ def piped(step, learner, rows, public):
 
 
 class TestPipelinesThatLeaveOutThePublicRows:
-    HELP = r"In a pipeline, the earlier steps must .* transform_input=\['X_public'\] to Pipeline"
+    HELP = ".*transform_input=.*X_public"
 
     @each_step
     @pytest.mark.parametrize(
-        ("step", "columns", "says"),
+        ("step", "columns", "name"),
         [
-            (ONE_HOT, ["job"], "got 1 columns, but X has 2. "),
-            (MIXED, [*NUMBERS, "job"], "got 3 columns, but X has 4. "),
-            (clone(MIXED).set_output(transform="pandas"), [*NUMBERS, "job"], "job is unknown. "),
+            (ONE_HOT, ["job"], "X_public"),
+            (MIXED, [*NUMBERS, "job"], "X_public"),
+            (clone(MIXED).set_output(transform="pandas"), [*NUMBERS, "job"], "job"),
         ],
     )
-    def test_other_columns(self, learner, step, columns, says):
-        with pytest.raises(ValueError, match=says + self.HELP):
+    def test_other_columns(self, learner, step, columns, name):
+        with pytest.raises(ValueError, match=name + self.HELP):
             piped(step, learner, PEOPLE[columns], PEOPLE_PUBLIC[columns])
 
     @each_step
     @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
     def test_names_where_there_are_none(self, learner):
-        with pytest.warns(UserWarning, match="X_public has feature names, but .*" + self.HELP):
+        with pytest.warns(UserWarning, match="X_public" + self.HELP):
             piped(StandardScaler(), learner, PEOPLE[NUMBERS], PEOPLE_PUBLIC[NUMBERS])
 
     @pytest.mark.parametrize("learner", [STEPS[0], STEPS[5], STEPS[7]], ids=repr)
     def test_numbers_beyond_their_bounds(self, learner):
         """Private ranges may not be looked at, but bounds may."""
         learner = clone(learner).set_params(bounds=[(-9, 9), (-9, 9)])
-        with pytest.raises(
-            ValueError, match="column x0 lie outside the bounds of this column.*" + self.HELP
-        ):
+        with pytest.raises(ValueError, match="x0.*bounds" + self.HELP):
             piped(StandardScaler(), learner, X, PUBLIC)
 
     @each_step
@@ -186,12 +184,13 @@ class TestColumnsThatXPublicLacks:
             clone(learner).fit(rows, labels_for(learner, Y), X_public=public)
         said = str(raised.value)
         assert "pipeline" not in said.lower()
-        assert said.endswith(f"{NUMBERS[1]} is missing." if hasattr(rows, "columns") else "has 2.")
+        assert NUMBERS[1] in said or not hasattr(rows, "columns")
 
     def test_bounds(self):
         learner = SemiPrivateClassifier(bounds=(-9, 9))
-        with pytest.raises(ValueError, match=r"the same unit for the rows and the bounds\.$"):
+        with pytest.raises(ValueError, match="bounds") as raised:
             learner.fit(X, Y, X_public=PUBLIC)
+        assert "pipeline" not in str(raised.value).lower()
 
 
 NUMERIC = [*LEARNERS[:5], SubsamplingActiveLearner(n_labels=300, random_state=0)]
@@ -219,8 +218,9 @@ class TestTextOfTypeObject:
         sentence = self.said(learner, declared[:N], X_public=declared[N:]).replace(
             "categories", "text"
         )
-        assert sentence.startswith(f"Column job must contain numbers for {name}; got text. Use")
-        assert "handle_unknown='ignore'), ['job']), remainder='passthrough'" in sentence
+        assert sentence.startswith("Column job ")
+        assert name in sentence
+        assert "['job']" in sentence
         assert self.said(learner, rows[:N], X_public=rows[N:]) == sentence
         arrays = rows.to_numpy()
         said = self.said(learner, arrays[:N], X_public=arrays[N:].copy())
@@ -234,11 +234,11 @@ class TestTextOfTypeObject:
         rows = rows.assign(**{f"town{i}": rows["job"] for i in range(6)})
         for typed in (rows, rows.astype(dict.fromkeys(rows.columns[1:], "category"))):
             said = self.said(learner, typed[:N], X_public=typed[N:])
-            assert said.startswith("Columns job, town0, town1, town2, town3 and 2 others must")
+            assert said.startswith("Columns job, town0, town1, town2, town3 and 2 others ")
             assert "['job', 'town0', 'town1', 'town2', 'town3', ...])" in said
         said = self.said(learner, rows.iloc[:N, :3], X_public=rows.iloc[N:, :3])
-        assert said.startswith("Columns job and town0 must contain numbers for")
-        assert "handle_unknown='ignore'), ['job', 'town0']), remainder='passthrough'" in said
+        assert said.startswith("Columns job and town0 ")
+        assert "['job', 'town0']" in said
         private = rows.iloc[:N, :3].assign(town0=1)  # public rows decide
         assert self.said(learner, private, X_public=rows.iloc[N:, :3]) == said
 
@@ -246,7 +246,8 @@ class TestTextOfTypeObject:
     def test_text_among_public_numbers(self, learner):
         rows = self.rows([*range(N + M - 1), "unknown"])
         said = self.said(learner, rows[:N], X_public=rows[N:])
-        assert "public values include text. Convert" in said
+        assert "job" in said
+        assert "OneHotEncoder" not in said
 
     @pytest.mark.parametrize("learner", NUMERIC, ids=repr)
     @pytest.mark.parametrize("public", [True, False])
@@ -263,7 +264,7 @@ class TestTextOfTypeObject:
             rows = self.rows([*values, *[0] * M])[:N]
             sentences.add(self.said(learner, rows, **given))
         assert len(sentences) == 1
-        assert "encode text with PublicFit" in sentences.pop()
+        assert "job" in sentences.pop()
 
 
 class TestDescribedRows:
@@ -279,7 +280,7 @@ class TestDescribedRows:
             fitted = clone(learner).fit(rows, labels_for(learner, Y), X_public=DESCRIBED)
         assert fitted.privacy_.n_public == 120
         if "Search" not in type(learner).__name__:
-            assert "from a description" in repr(fitted.privacy_)
+            assert "description" in repr(fitted.privacy_)
         assert fitted.score(rows, Y) > 0.7
 
     def test_columns_go_by_their_names(self):
@@ -288,7 +289,7 @@ class TestDescribedRows:
         scaler = PublicFit().fit(turned, X_public=uneven)
         np.testing.assert_allclose(scaler.transformer_.mean_, [7, 0.5], atol=0.1)
         np.testing.assert_allclose(scaler.transform(uneven).mean(axis=0), 0, atol=1e-9)
-        with pytest.raises(ValueError, match="must describe every column of X, but 'pulse'"):
+        with pytest.raises(ValueError, match="pulse"):
             PublicFit().fit(turned.rename(columns={"age": "pulse"}), X_public=uneven)
 
 
@@ -351,10 +352,10 @@ class TestMaskOrApart:
     @pytest.mark.parametrize("clf", [GenericLearnerClassifier(), LabelBoostClassifier()], ids=repr)
     def test_unusable(self, clf):
         for settings, message in (
-            ({"is_public": MASK[:-1]}, "is_public must contain one boolean per row"),
-            ({"is_public": np.ones(N + M, dtype=bool)}, "at least one private row"),
-            ({"X_public": X_ALL[:9]}, "shares memory with X"),
-            ({"X_public": [[np.inf, 1.0]]}, "X_public is not usable"),
+            ({"is_public": MASK[:-1]}, "is_public"),
+            ({"is_public": np.ones(N + M, dtype=bool)}, "is_public|private"),
+            ({"X_public": X_ALL[:9]}, "X_public"),
+            ({"X_public": [[np.inf, 1.0]]}, "X_public"),
         ):
             with pytest.raises(ValueError, match=message):
                 clone(clf).fit(X_ALL, Y_ALL, **settings)
@@ -389,9 +390,7 @@ class TestIndex:
     def test_a_mask_in_another_order_is_refused(self, estimator):
         y = () if isinstance(estimator, PublicFit) else (labels_for(estimator, Y_ALL),)
         for mask in (self.STATUS[::-1], self.STATUS.set_axis(np.arange(N + M) + 1)):
-            with pytest.raises(
-                ValueError, match=r"is_public must have the same index as X.*\.loc\[X"
-            ):
+            with pytest.raises(ValueError, match="is_public"):
                 clone(estimator).fit(self.FRAME, *y, is_public=mask)
         same = clone(estimator).fit(self.FRAME, *y, is_public=self.STATUS[::-1].loc[::-1])
         assert not hasattr(same, "privacy_") or same.privacy_.n_public == M
@@ -399,7 +398,7 @@ class TestIndex:
     def test_persons_in_another_order_are_refused(self):
         persons = pd.Series(np.arange(N + M) // 2)
         clf = SemiPrivateClassifier(max_rows_per_group=1, random_state=0)
-        with pytest.raises(ValueError, match=r"groups must have the same index as X"):
+        with pytest.raises(ValueError, match="groups"):
             clf.fit(self.FRAME, Y_ALL, is_public=self.STATUS, groups=persons[::-1])
         for plain in (persons, persons[::-1].to_numpy()):
             clf.fit(self.FRAME, Y_ALL, is_public=self.STATUS, groups=plain)

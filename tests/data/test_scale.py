@@ -12,13 +12,16 @@ import threadpoolctl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skpublicdp._internal.threads import RefCountedContext, one_blas_thread
-from skpublicdp.boosting import newton_boosting, newton_fit
-from skpublicdp.data.schema import Column
-from skpublicdp.data.tables import Table
-from skpublicdp.hypotheses import splits as splits_module
-from skpublicdp.hypotheses.splits import Splits
 from tests.boosting import test_newton_privacy as whole_fits
+from tests.data.internals import (
+    Column,
+    RefCountedContext,
+    Table,
+    newton_boosting,
+    newton_fit,
+    one_blas_thread,
+    splits,
+)
 
 PERSONS = "persons, pure, three labels"
 
@@ -32,60 +35,52 @@ def test_pairs_of_splits_are_counted_as_they_are(seed, n_features, heavy, kind):
     weights = rng.integers(0, 9, n) if heavy else np.ones(n, dtype=np.int64)
     # in any order, some alike, and some between neighbouring floats
     features = rng.permutation(np.resize(np.arange(n_features), n_splits))
-    splits = Splits(features, rng.normal(size=n_splits).round(1))
+    asked = splits.Splits(features, rng.normal(size=n_splits).round(1))
     above = np.ones((n_splits + 1, n), dtype=np.int64)
     for split in range(n_splits):
-        above[split + 1] = [X[row, features[split]] > splits.thresholds[split] for row in range(n)]
+        above[split + 1] = [X[row, features[split]] > asked.thresholds[split] for row in range(n)]
     expected = [(above * (weights * (y == label))) @ above.T for label in range(3)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(splits_module, "CELL_BLOCK_ROWS", 32)
-        patch.setattr(splits_module, "contingency_table", None)  # that is for fewer splits
-        np.testing.assert_array_equal(splits.tabulate(X, y, weights, 3, 2), expected)
+        patch.setattr(splits, "CELL_BLOCK_ROWS", 32)
+        patch.setattr(splits, "contingency_table", None)  # that is for fewer splits
+        np.testing.assert_array_equal(asked.tabulate(X, y, weights, 3, 2), expected)
+
+
+def coded(values):
+    return pa.array(values, pa.string()).dictionary_encode()
+
+
+def in_halves(values):
+    half = len(values) // 2
+    return pa.chunked_array([coded(values[:half]), coded(values[half:])])
 
 
 LIBRARIES = {
-    "pyarrow": pa.table,
-    "polars": pl.DataFrame,
-    "dictionary": lambda data: pa.table(
-        {name: pa.array(values, pa.string()).dictionary_encode() for name, values in data.items()}
-    ),
+    "pyarrow": lambda values: pa.table({"c": values}),
+    "polars": lambda values: pl.DataFrame({"c": values}),
+    "dictionary": lambda values: pa.table({"c": coded(values)}),
     # of many words few occur
-    "sliced": lambda data: pa.table(
-        {
-            name: pa.array([*map(str, range(99)), *values], pa.string()).dictionary_encode()[99:]
-            for name, values in data.items()
-        }
+    "sliced": lambda values: pa.table({"c": coded([*map(str, range(99)), *values])[99:]}),
+    "two chunks": lambda values: pa.concat_tables(
+        [pa.table({"c": values})[:2], pa.table({"c": values})[2:]]
     ),
-    "two chunks": lambda data: pa.concat_tables([pa.table(data)[:2], pa.table(data)[2:]]),
-    "two dictionaries": lambda data: pa.table(
-        {
-            name: pa.chunked_array(
-                [
-                    pa.array(part, pa.string()).dictionary_encode()
-                    for part in (values[: len(values) // 2], values[len(values) // 2 :])
-                ]
-            )
-            for name, values in data.items()
-        }
-    ),
-    "pandas text": lambda data: pd.DataFrame(data, dtype="string"),
-    "pandas categories": lambda data: pd.DataFrame(data).astype("category"),
+    "two dictionaries": lambda values: pa.table({"c": in_halves(values)}),
+    "pandas text": lambda values: pd.DataFrame({"c": values}, dtype="string"),
+    "pandas categories": lambda values: pd.DataFrame({"c": values}).astype("category"),
 }
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize(
-    "values",
-    [
-        ["a", "b", None, "c", "a", "(other)", "(missing)", "zz"] * 4,
-        [None, None, None],
-        ["a"] * 5,
-        ["a", "b", "c"],
-        [*"aaaa", *"cccb"],
-        ["a", "a", None, None, None],
-    ],
+VALUES = (
+    ["a", "b", None, "c", "a", "(other)", "(missing)", "zz"] * 4,
+    [None, None, None],
+    ["a"] * 5,
+    ["a", "b", "c"],
+    [*"aaaacccb"],
+    ["a", "a", None, None, None],
 )
-def test_text_is_coded_by_distinct_values_as_value_by_value(library, values):
+
+
+@pytest.mark.parametrize("make", LIBRARIES.values(), ids=LIBRARIES)
+@pytest.mark.parametrize("values", VALUES)
+def test_text_is_coded_by_distinct_values_as_value_by_value(make, values):
     column = Column("c", np.array(["a", "b", "c"], dtype=object), categorical=True)
     asked = []
 
@@ -93,7 +88,7 @@ def test_text_is_coded_by_distinct_values_as_value_by_value(library, values):
         asked.append(len(words))
         return column.encode(words)
 
-    codes = Table(LIBRARIES[library]({"c": values})).map_distinct(0, noted)
+    codes = Table(make(values)).map_distinct(0, noted)
     one_by_one = [column.encode(np.array([value, None], dtype=object)[:1])[0] for value in values]
     assert codes.dtype == np.float64
     np.testing.assert_array_equal(codes, one_by_one)
@@ -101,7 +96,7 @@ def test_text_is_coded_by_distinct_values_as_value_by_value(library, values):
         assert max(asked) < len(values) / 2
 
 
-@pytest.mark.parametrize("name", ["labels", "pure, three labels", "one round", PERSONS])
+@pytest.mark.parametrize("name", ["labels", "one round", PERSONS])
 def test_newton_boosting_on_a_subsample_pays_for_one_replaced_row(name, monkeypatch):
     sizes = []
     update_term = newton_boosting.NewtonBooster.update_term
@@ -123,54 +118,59 @@ def test_newton_boosting_on_a_subsample_pays_for_one_replaced_row(name, monkeypa
     assert name == "one round" or 16 <= min(sizes) <= n / 2
 
 
-def test_the_last_thread_leaves_a_shared_context():
-    left = []
-
-    @contextlib.contextmanager
-    def made():
-        left.append("entered")
-        yield
-        left.append("left")
-
-    shared, inside, go_on = RefCountedContext(made), threading.Event(), threading.Event()
+@contextlib.contextmanager
+def another_thread_in(context):
+    """Enter a context in another thread, and leave it there once `leave` is called."""
+    inside, go_on = threading.Event(), threading.Event()
 
     def stay():
-        with shared:
+        with context:
             inside.set()
             go_on.wait(60)
 
     other = threading.Thread(target=stay)
     other.start()
     inside.wait(60)
+
+    def leave():
+        go_on.set()
+        other.join()
+
+    try:
+        yield leave
+    finally:
+        leave()
+
+
+def test_the_last_thread_leaves_a_shared_context():
+    seen = []
+
+    @contextlib.contextmanager
+    def made():
+        seen.append("entered")
+        yield
+        seen.append("left")
+
+    shared = RefCountedContext(made)
+    with another_thread_in(shared) as leave:
+        with shared:
+            pass
+        assert seen == ["entered"]
+        leave()
+        assert seen == ["entered", "left"]
     with shared:
-        pass
-    assert left == ["entered"]
-    go_on.set()
-    other.join()
-    assert left == ["entered", "left"]
-    with shared:
-        assert left[2:] == ["entered"]
-    assert left[2:] == ["entered", "left"]
+        assert seen[2:] == ["entered"]
+    assert seen[2:] == ["entered", "left"]
 
 
 def test_blas_gets_its_threads_back_when_the_last_fit_ends():
     def threads():
         found = threadpoolctl.threadpool_info()
-        return [library["num_threads"] for library in found if library["user_api"] == "blas"]
+        return {library["num_threads"] for library in found if library["user_api"] == "blas"}
 
-    before, inside, go_on = threads(), threading.Event(), threading.Event()
-
-    def fit():
-        with one_blas_thread:
-            inside.set()
-            go_on.wait(60)
-
-    other = threading.Thread(target=fit)
-    other.start()
-    inside.wait(60)
-    with one_blas_thread:
-        assert set(threads()) == {1}
-        go_on.set()
-        other.join()
-        assert set(threads()) == {1}
+    before = threads()
+    with another_thread_in(one_blas_thread) as leave, one_blas_thread:
+        assert threads() == {1}
+        leave()
+        assert threads() == {1}
     assert threads() == before
