@@ -40,8 +40,8 @@ test-kernel: $(VENV)/.ready  ## what computes, with the kernels of another proce
 test-random: $(VENV)/.ready  ## the tests in another order
 	$(PYTEST_ALL) -p randomly $(if $(SEED),--randomly-seed=$(SEED))
 
-golden: $(VENV)/.ready  ## figures that hold on one kind of processor
-	$(PYTEST_ALL) -m golden tests
+golden: $(VENV)/.ready  ## all golden numbers, of which `make test` has a few
+	$(PYTEST_ALL) -m 'golden or not golden' tests/test_golden.py
 
 pages: $(VENV)/.ready  ## the examples of all pages of the documentation
 	$(PYTEST_ALL) --durations=10 docs

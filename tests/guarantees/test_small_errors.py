@@ -194,11 +194,20 @@ class TestFinite:
             with pytest.raises(ValueError, match=r"best_error .* got 1"):
                 size(*usual, best_error=1)
 
-    @pytest.mark.parametrize(("best_error", "epsilon"), [(0, 0.02), (0, 1.0), (0.02, 1.0)])
-    def test_the_draw_keeps_its_promise_at_its_own_size(self, best_error, epsilon):
-        failures = count_failures(best_error, epsilon, share=1.0, trials=400)
-        assert_failures_allowed(failures, 400, BETA)
+    @pytest.mark.parametrize(
+        ("best_error", "epsilon", "trials"),
+        [
+            (0.02, 1.0, 60),
+            pytest.param(0, 0.02, 400, marks=pytest.mark.slow),
+            pytest.param(0, 1.0, 400, marks=pytest.mark.slow),
+            pytest.param(0.02, 1.0, 400, marks=pytest.mark.slow),
+        ],
+    )
+    def test_the_draw_keeps_its_promise_at_its_own_size(self, best_error, epsilon, trials):
+        failures = count_failures(best_error, epsilon, share=1.0, trials=trials)
+        assert_failures_allowed(failures, trials, BETA)
 
+    @pytest.mark.slow
     def test_four_fifths_of_the_rows_are_too_few(self):
         """Nothing is lost at small epsilon: the bound is reached but for the normalization."""
         failures = count_failures(0, 0.02, share=0.8, trials=400)

@@ -146,11 +146,12 @@ class TestIntervals:
         assert lengths[0] < lengths[2] < lengths[3]  # half, a tenth and none of the rows
         assert lengths[3] > 0.9
 
-    def test_intervals_hold(self):
+    @pytest.mark.parametrize("n_runs", [5, pytest.param(15, marks=pytest.mark.slow)])
+    def test_intervals_hold(self, n_runs):
         truth = people(400_000, 99)
         numbers, levels = np.array([10.0, 25.0, 50.0]), np.array([0.25, 0.5, 0.75])
         held = {"cdf": [], "quantile": [], "simultaneous": []}
-        for seed in range(15):
+        for seed in range(n_runs):
             release = fitted(seed=seed, epsilon=1)
             cdf = release.cdf_interval(numbers, column="pay", by="job")
             together = release.cdf_interval(numbers, column="pay", by="job", simultaneous=True)

@@ -39,10 +39,10 @@ def public_rows(x, m, drifted, generator):
 @pytest.mark.parametrize(
     ("name", "m", "drifted"),
     [
-        ("ages", 0, False),
+        pytest.param("ages", 0, False, marks=pytest.mark.slow),
         ("ages", 30, True),
-        ("ages", 3000, False),
-        ("atoms", 30, True),
+        pytest.param("ages", 3000, False, marks=pytest.mark.slow),
+        pytest.param("atoms", 30, True, marks=pytest.mark.slow),
         pytest.param("atoms", 3000, True, marks=pytest.mark.slow),
         ("lognormal", 0, False),
     ],

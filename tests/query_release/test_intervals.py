@@ -279,7 +279,7 @@ def held_by_band(name, n, m, epsilon, **settings):
     [
         ("HI", 20_000, 300, 0.1),
         pytest.param("HI", 8000, 300, 0.3, marks=pytest.mark.slow),
-        ("yrbss", 20_000, 300, 0.1),
+        pytest.param("yrbss", 20_000, 300, 0.1, marks=pytest.mark.slow),
         pytest.param("HI", 20_000, 3000, 0.1, marks=pytest.mark.slow),
         pytest.param("HI", 8000, 30, 1.0, marks=pytest.mark.slow),
         pytest.param("yrbss", 1000, 30, 0.3, marks=pytest.mark.slow),
@@ -313,7 +313,8 @@ def test_a_shift_counts_as_detected_from_measurements_only(trust):
     assert detected == {"same": False, "shifted": trust == "auto", "none": False}
 
 
-def test_intervals_hold_in_cells_whose_category_has_no_public_rows():
+@pytest.mark.parametrize("n_runs", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_intervals_hold_in_cells_whose_category_has_no_public_rows(n_runs):
     """The public rows have a degree, and the cells are of women with less than 9 years of school.
 
     Before the intervals allowed for worthless public rows, they held in 68% of these cells.
@@ -331,7 +332,7 @@ def test_intervals_hold_in_cells_whose_category_has_no_public_rows():
     (code,) = np.unique(rows[population["education"] == "<9years", school])
     workload = list(itertools.combinations(range(len(sizes)), 2))
     held = []
-    for seed in range(12):
+    for seed in range(n_runs):
         rng = np.random.default_rng(seed)
         private, public = (
             rows[rng.integers(len(rows), size=20_000)],
@@ -353,9 +354,11 @@ def test_intervals_hold_in_cells_whose_category_has_no_public_rows():
     held = np.array(held)
     chance = norm.isf(FALSE_ALARM) * held.std(ddof=1) / np.sqrt(len(held))  # a fit is one draw
     assert len(correct) > 25
-    assert held.mean() > 0.9 - chance > 0.75
+    assert held.mean() > 0.9 - chance
+    assert n_runs < 12 or 0.9 - chance > 0.75
 
 
+@pytest.mark.slow
 def test_intervals_of_tables_that_were_not_measured_hold():
     """With δ = 0 and little budget only some tables are measured."""
     held, _ = held_by_band("HI", 2000, 300, 0.3, delta=0)

@@ -501,7 +501,7 @@ class TestShares:
         """Most intervals of shares hold, over samples, noise and groups of two sizes."""
         held, p_group, p_cell = [], [0.3, 0.7], np.array([[0.6, 0.4], [0.9, 0.1]])
         codes = tuple(np.indices((2, 2)).reshape(2, -1))
-        for seed in range(60):
+        for seed in range(20):
             generator = np.random.default_rng([seed, 5])
 
             def draw(n, generator=generator):

@@ -257,7 +257,7 @@ def box_rows(rng, n, d, *, private_inside, inside_share=0.6):
 
 
 class TestFit:
-    @pytest.mark.parametrize("private_inside", [True, False])
+    @pytest.mark.parametrize("private_inside", [True, pytest.param(False, marks=pytest.mark.slow)])
     def test_a_box_of_sixteen_faces(self, private_inside):
         rng = np.random.default_rng(0)
         kind = {"private_inside": private_inside}
@@ -349,6 +349,7 @@ def n_violations(trials, n, d, alpha, epsilon, faces):
 
 
 class TestSize:
+    @pytest.mark.slow
     def test_the_promise_at_its_own_size(self):
         n = n_ppm_growing_boxes(0.4, 0.2, 16.0, 3, faces=6, public_share=0.6)
         assert n_violations(9, n, 3, 0.4, 16.0, 6) <= allowed_failures(9, 0.2)

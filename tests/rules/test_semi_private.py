@@ -528,7 +528,9 @@ def test_cross_validation_with_the_mask_is_right():
 
 
 @pytest.mark.filterwarnings("ignore:Only 2 public rows")
-@pytest.mark.parametrize(("weight", "epsilon"), [(0, 2), (3, 1)])
+@pytest.mark.parametrize(
+    ("weight", "epsilon"), [pytest.param(0, 2, marks=pytest.mark.slow), (3, 1)]
+)
 def test_fits_draw_from_the_exact_distribution(weight, epsilon):
     """The whole path from rows to rule against exact probabilities, on a tiny domain.
 
@@ -611,7 +613,9 @@ class TestLabelPrivacy:
         }
 
     @pytest.mark.parametrize("features", FEATURES)
-    @pytest.mark.parametrize("hypotheses", [Stumps(), DecisionTrees(max_depth=1)])
+    @pytest.mark.parametrize(
+        "hypotheses", [Stumps(), pytest.param(DecisionTrees(max_depth=1), marks=pytest.mark.slow)]
+    )
     @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(3)])
     def test_exactly(self, hypotheses, features, epsilon):
         """Corollary 20 of docs/proofs/tables.md, for all labels and all changes of one label."""
