@@ -208,12 +208,11 @@ def _check_noise""",
         "lambda n_labels: TABLE_SENSITIVITY",
         ("private_scores, three labels, pure",),
     ),
-    Mutant(
+    Patch(
         "sums of powers with the sensitivity of the largest sum alone",
         SENSITIVITY,
-        "metrics/residual_sums.py",
-        "Sensitivity(3 * (1 << 20) + len(SUM_UNITS), int((SUM_RANGES**2).sum()))\n",
-        "Sensitivity(1 << 20, 1 << 40)\n",
+        "SUM_SENSITIVITY",
+        "Sensitivity(1 << 20, 1 << 40)",
         ("private_scores, outcomes, pure",),
     ),
     Patch(
