@@ -10,9 +10,9 @@ from tests.data.internals import streaming
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    """Chunks of 64 rows, which none of the parts are made of, and Dask without a cluster."""
+    """Chunks of 100 rows, which none of the parts are made of, and Dask without a cluster."""
     dask = pytest.importorskip("dask")
-    monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 64)
+    monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 100)
     monkeypatch.setattr(streaming, "MIN_CHUNK_ROWS", 16)
     with dask.config.set(scheduler="sync"):
         yield

@@ -14,11 +14,13 @@ from tests.mutants.mutant import (
 CLASSIFIER, REGRESSOR = "SemiPrivateBoostingClassifier", "SemiPrivateBoostingRegressor"
 
 MUTANTS = (
-    Patch(
+    Mutant(
         "residuals that are not limited to one half",
         SCALE,
-        "gradient_scale",
-        "lambda probability, pure: np.ones_like(probability)",
+        "boosting/model.py",
+        "    exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * "
+        "(outcome - probability)\n",
+        "    exact = 2 * MAX_GRADIENT * (outcome - probability)\n",
         (f"{CLASSIFIER}, rounds",),
     ),
     Mutant(
