@@ -47,7 +47,7 @@ pages: $(VENV)/.ready  ## the examples of all pages of the documentation
 	$(PYTEST_ALL) --durations=10 docs
 
 test-slow: $(VENV)/.ready  ## minutes of evidence: accuracy on real data
-	$(BIN)/python -m pytest -m 'slow and not golden'
+	HYPOTHESIS_PROFILE=thorough $(PYTEST_ALL) -m 'slow and not golden'
 
 lint: $(VENV)/.ready
 	$(BIN)/ruff check .

@@ -592,6 +592,7 @@ def _cases():
         yield pytest.param(name, marks=() if name in QUICK else pytest.mark.golden)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", _cases())
 def test_golden_numbers(name):
     numbers, expected = computed(name), recorded()[name]

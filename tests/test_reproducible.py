@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skpublicdp._internal.reproducible import significant, stable_floor, with_stable_signs
+from tests.internals.shared import significant, stable_floor, with_stable_signs
 
 RELATIVE_ERROR = st.floats(-1e-12, 1e-12)
 

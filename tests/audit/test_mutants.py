@@ -104,6 +104,7 @@ def test_a_clean_copy_is_clean():
     assert detect(None, CLEAN) is None
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", QUICK)
 def test_it_is_detected(name):
     (mutant,) = (mutant for mutant in MUTANTS if mutant.name == name)

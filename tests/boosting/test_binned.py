@@ -69,6 +69,7 @@ def learned(estimator, n_classes, seed=4):
     return pickle.dumps([model.scores, model.intercepts, model.leaf_scores, cuts, steps])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", ["two", "three", "outcomes", "votes", "pure"])
 def test_the_model_is_the_same_bit_for_bit(name, monkeypatch):
     n_classes = 3 if name in {"three", "votes"} else 2

@@ -220,6 +220,7 @@ def held(epsilon, delta):
     return gaussian_mu_squared(epsilon, delta) if delta else epsilon
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", GROWING)
 def test_a_replaced_row_changes_newton_boosting_only_within_the_sensitivity(name):
     options = GROWING[name]
@@ -342,6 +343,7 @@ def dictated(even, unlike, gains, worth, *, n_classes=2, n=150, **parameters):
     return recorder.calls
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     "parameters",
     [

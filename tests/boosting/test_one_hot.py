@@ -204,6 +204,7 @@ def one_hot_rows(X, y, **options):
     return clf, [clf.to_json(), clf.explain(), clf.feature_importances_.tobytes()]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("delta", [0, 1e-6])
 @pytest.mark.parametrize("epsilon", [20, 1000])

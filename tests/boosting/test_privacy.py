@@ -165,6 +165,7 @@ def allowed(call, pure):
     return call.sensitivity.absolute if pure else call.sensitivity.squared
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("pure", [True, False])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("counts", [True, False])
@@ -258,6 +259,7 @@ def test_scaled_gradients_are_at_most_a_half(pure, n_targets):
     assert longest.min() >= MAX_GRADIENT - (1 if n_targets == 1 else n_targets)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("pure", [True, False])
 def test_leaf_sums_and_weights(monkeypatch, n_classes, pure):
@@ -426,6 +428,7 @@ def happened(call):
     return Draw(call.cost) if call.kind == "draw" else Gaussian(call.cost)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
     options = CONFIGURATIONS[name]
@@ -542,6 +545,7 @@ def forced(monkeypatch, parameters):
         yield dictated(monkeypatch, *decided, **parameters)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "parameters",
     [

@@ -92,6 +92,7 @@ def auc(model, y_public=None, *, X_public=PUBLIC, epsilon=0.3, seeds=3, **parame
     return np.mean(scores)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 @pytest.mark.parametrize(
     "parameters",
@@ -111,6 +112,7 @@ def test_a_good_model_helps(parameters):
     assert with_model > min(without + 0.03, 0.85)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("parameters", [{}, {"epsilon": 3}, {"epsilon": 2, "delta": 0}])
 @pytest.mark.parametrize("y_public", [None, PUBLIC_Y])
 def test_a_reversed_model_is_not_believed(parameters, y_public):
@@ -354,7 +356,7 @@ def test_a_regression_uses_a_model():
         new = NEW_ODDS + np.random.default_rng(1).normal(size=len(NEW))
         assert abs(((low <= new) & (new <= high)).mean() - 0.9) < 0.05
     assert scores[1] > scores[0] + 0.05
-    assert reg.public_weight_ > 0.3
+    assert reg.public_weight_ > 0.2
 
 
 @pytest.mark.parametrize("parameters", [{}, {"delta": 0}, {"epsilon": 8}])

@@ -158,6 +158,7 @@ def test_newton_boosting_fits_a_line():
     assert np.mean(held) > 0.8
 
 
+@pytest.mark.one_in(2)
 @may_drift
 @pytest.mark.parametrize(
     ("n", "epsilon", "most"),
@@ -415,6 +416,7 @@ def persons(k):
     return np.arange(60) % (60 // (k + 1))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
     options = CONFIGURATIONS[name]

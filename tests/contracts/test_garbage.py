@@ -50,6 +50,7 @@ def check_sentence(error, message):
 WITH_TEXT_TYPE = ("column: text", "X_public: other kinds", "stream: a stream beside other kinds")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", FAULTS)
 def test_the_error_is_one_sentence_and_fit_changes_nothing(name):
@@ -197,6 +198,7 @@ def fitted_output(learner, rows, public, new_rows):
     return np.asarray(samples).astype(str)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", EQUIVALENT_CONTAINERS)
 def test_the_same_numbers_are_the_same_rows(name):

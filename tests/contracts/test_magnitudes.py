@@ -145,10 +145,12 @@ def fitted(name, X, X_public):
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("kind", EXTREME)
 class TestFits:
+    @pytest.mark.one_in(3)
     def test_no_private_value_makes_a_fit_fail_or_warn(self, name, kind):
         error, _ = fitted(name, table(kind, N, 0), table("ordinary", M, 1))
         assert error is None
 
+    @pytest.mark.one_in(2)
     def test_public_values_work_or_their_column_is_named_beforehand(self, name, kind):
         error, budget = fitted(name, table("ordinary", N, 0), table(kind, M, 1))
         if name in WITH_PRODUCTS:

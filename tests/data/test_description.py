@@ -180,6 +180,7 @@ def test_a_search_fits_its_candidate_to_described_rows_as_the_candidate_does(eps
     assert DESCRIBED in search.privacy_.assumptions
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("candidate", "grid"),
     [(SCALED, {"clf__max_rounds": [3]}), (BOOSTING, {"max_rounds": [3, 4]})],

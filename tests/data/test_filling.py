@@ -77,7 +77,7 @@ def test_a_column_that_does_not_vary_is_learned_from_its_bounds(make, value):
         warnings.simplefilter("error", NoPublicDataWarning)
         known = make(bounds={"age": LIMITS}).fit(X[NUMBERS], Y, X_public=public)
         best = make().fit(X[NUMBERS], Y, X_public=PUBLIC[NUMBERS])
-    assert known.score(X[NUMBERS], Y) > best.score(X[NUMBERS], Y) - 0.02 > 0.65
+    assert known.score(X[NUMBERS], Y) > best.score(X[NUMBERS], Y) - 0.02 > 0.63
 
 
 def test_declared_categories_and_booleans_are_known():

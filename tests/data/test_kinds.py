@@ -98,6 +98,7 @@ def few_rows_are_drawn(monkeypatch):
     monkeypatch.setattr(synthetic, "N_TREE_ROWS", 2000)
 
 
+@pytest.mark.one_in(2)
 @LIBRARIES
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: repr(one)[:60])
 def test_each_estimator_refuses_another_kind_and_converts_numbers(estimator, library):
@@ -259,6 +260,7 @@ def dask_frame(frame):
     return pytest.importorskip("dask.dataframe").from_pandas(frame, npartitions=3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("source", SOURCES)
 def test_streams_are_decided_by_schema_and_over_all_chunks(source, tmp_path, monkeypatch):
     monkeypatch.setattr(streaming, "rows_per_chunk", lambda columns: 7)

@@ -169,6 +169,7 @@ def test_rules_are_those_of_the_pooled_rows(name):
     assert models[0] == models[1]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("epsilon", "delta", "method", "labelled"),
     [
@@ -227,6 +228,7 @@ def test_sampled_rows_are_those_of_the_pooled_rows(monkeypatch):
     assert numbers(pooled) == numbers(distributed)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("epsilon", "labelled"), [(0.5, True), (20.0, False)])
 def test_regression_is_that_of_the_pooled_rows(epsilon, labelled):
     pooled, distributed = fits(
@@ -317,6 +319,7 @@ def test_masks_of_secure_aggregation_cancel():
     assert numbers(models[0]) == numbers(models[1])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["array of objects", "arrow", "parquet", "polars", "columns"])
 def test_sites_may_have_sources_of_their_own(kind, tmp_path):
     pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")

@@ -245,6 +245,7 @@ OPTIONS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("function", "moved"), CASES, ids=lambda v: getattr(v, "__name__", v))
 @settings(max_examples=6)
 @given(data=st.data())

@@ -141,6 +141,7 @@ class TestPPMPaper:
             failures += (1 - 2 * noise) * masses[wrong].sum() > self.ALPHA
         return failures
 
+    @pytest.mark.one_in(2)
     @pytest.mark.parametrize(("width", "d"), [(40, 1), (5, 2)])
     @pytest.mark.parametrize(("noise", "realizable"), [(0.0, False), (0.0, True), (0.1, False)])
     def test_it_is_kept(self, width, d, noise, realizable):

@@ -109,6 +109,7 @@ def test_random_words_identify_dichotomies_of_many_points():
         assert size == 2 * (1 + (m - 1) + comb(m - 1, 2))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("X", SHAPES)
 def test_exact_covers_hold_all_dichotomies_of_degenerate_points(X):
     """Linear programs list the dichotomies of at most eight points."""
@@ -390,6 +391,7 @@ def test_a_drawn_rule_is_small():
     assert len(pickle.dumps(cover.hypothesis(9))) < len(pickle.dumps(cover.sweeps)) / 20
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("d", "settings", "least"),
     [(1, {}, 0.98), (2, {}, 0.98), (3, {}, 0.96), (6, {"directions": 300}, 0.92), (6, {}, 0.95)],

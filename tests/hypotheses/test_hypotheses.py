@@ -205,6 +205,7 @@ def test_tables_are_row_local(hypotheses, classes, seed, n):
     np.testing.assert_array_equal(alone, cover.tabulate(X[:1], y[:1], np.array([1])) * weights[0])
 
 
+@pytest.mark.one_in(2)
 @every_class
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=8)
@@ -230,6 +231,7 @@ def test_one_row_moves_every_error_count_by_at_most_its_weight(hypotheses, class
         assert np.abs(np.subtract(before, after)).max() <= 1
 
 
+@pytest.mark.one_in(3)
 @every_class
 def test_exact_privacy_over_all_data_sets_and_neighbours(hypotheses, classes):
     """Output probabilities of all neighbours satisfy the ratio e^ε, with rational bounds."""

@@ -138,6 +138,7 @@ EXHAUSTIVE = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", EXHAUSTIVE, ids=lambda c: f"{len(c[0])}-{c[1]}-{c[2]}-{c[-2]}")
 def test_relabelling_keeps_its_bound_on_all_data_sets(case):
     points, n_labelled, n_new, epsilon, base, hypotheses, n_classes = case

@@ -46,6 +46,7 @@ def noise_probabilities(event):
     return at, shares
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("n", "share", "event"),
     [

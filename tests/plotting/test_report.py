@@ -126,6 +126,7 @@ KINDS = [
 quiet = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
+@pytest.mark.one_in(2)
 @quiet
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_estimator_has_a_page_of_its_own(kind, tmp_path):

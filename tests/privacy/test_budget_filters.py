@@ -303,6 +303,7 @@ class FailuresForFree(Filter):
         return self.delta
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("accountant", ["auto", "pure", "zcdp", "gdp"])
 @pytest.mark.parametrize(
     ("epsilon", "delta"), [(1, Fraction(1, 50)), (Fraction(1, 4), Fraction(1, 10))]

@@ -64,6 +64,7 @@ class TestLargeEpsilon:
         assert len(heard(LargeEpsilonWarning, spend)[1]) == (right > self.ALLOWED)
         assert ledger.receipt().delta_at(0) == pytest.approx(2 * right - 1, rel=0.01)
 
+    @pytest.mark.one_in(2)
     @pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
     def test_each_estimator_warns_once_at_the_line_of_the_user(self, estimator):
         if "epsilon" not in estimator.get_params() or getattr(estimator, "method", "") == "public":

@@ -910,6 +910,7 @@ FITS = {
 class TestReplay:
     """Released values dictated, all else is equal for neighbours: artefact, receipt, warnings."""
 
+    @pytest.mark.one_in(3)
     @pytest.mark.parametrize(
         ("name", "look"), [*((name, 0) for name in FITS), ("quantiles of many columns", 8)]
     )

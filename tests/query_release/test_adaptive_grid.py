@@ -173,6 +173,7 @@ def heavy(n=20_000, seed=0):
     return np.where(u < 0.3, 37.25, np.where(u < 0.4, 61.0, generator.normal(50, 20, n)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("budget", BUDGETS.values(), ids=BUDGETS)
 @pytest.mark.parametrize("n_public", [0, 50])
 def test_equal_outcomes_give_equal_rounds_and_equal_releases(budget, n_public):

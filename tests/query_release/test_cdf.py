@@ -382,6 +382,7 @@ def test_a_fixed_trust_is_a_number_of_rows():
     assert sizes[2] < 2
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("budget", [GAUSSIAN, PURE])
 @pytest.mark.parametrize("shift", [0.0, 0.2, 0.8])
 def test_error_bars_hold_the_population(shift, budget):

@@ -44,7 +44,7 @@ def public_rows(x, m, drifted, generator):
         pytest.param("ages", 3000, False, marks=pytest.mark.slow),
         pytest.param("atoms", 30, True, marks=pytest.mark.slow),
         pytest.param("atoms", 3000, True, marks=pytest.mark.slow),
-        ("lognormal", 0, False),
+        pytest.param("lognormal", 0, False, marks=pytest.mark.slow),
     ],
 )
 def test_error_falls_to_the_noise(name, m, drifted):

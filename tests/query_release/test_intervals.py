@@ -277,7 +277,7 @@ def held_by_band(name, n, m, epsilon, **settings):
 @pytest.mark.parametrize(
     ("name", "n", "m", "epsilon"),
     [
-        ("HI", 20_000, 300, 0.1),
+        pytest.param("HI", 20_000, 300, 0.1, marks=pytest.mark.slow),
         pytest.param("HI", 8000, 300, 0.3, marks=pytest.mark.slow),
         pytest.param("yrbss", 20_000, 300, 0.1, marks=pytest.mark.slow),
         pytest.param("HI", 20_000, 3000, 0.1, marks=pytest.mark.slow),
@@ -452,7 +452,8 @@ class TestColumns:
             assert high - low < 0.95 * np.diff(release.cdf_interval(edges, "pay")).sum()
 
 
-@pytest.mark.parametrize("kind", ["thresholds", "tables"])
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("kind", ["thresholds", pytest.param("tables", marks=pytest.mark.slow)])
 def test_intervals_of_columns_cover(kind):
     """Over draws of rows and noise, for the CDF, histograms and quantiles."""
     coverage = []

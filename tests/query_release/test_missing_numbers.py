@@ -173,6 +173,7 @@ class TestStatisticsOfRowsWithAValue:
         expected = 2 * 1.96 * np.sqrt(share * (1 - share) / len(values))
         assert high - low == pytest.approx(expected, rel=0.1)
 
+    @pytest.mark.slow
     def test_coverage(self):
         """Intervals hold about as often as they should, where many numbers are missing."""
         held, population = [], people(400_000, 100, 0.8)

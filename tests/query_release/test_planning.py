@@ -141,6 +141,7 @@ def _released_errors(epsilon, n, m, columns, queries, true_and_released):
     return math.sqrt(np.mean(squares)), np.mean(largest)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("epsilon", [0.2, 2.0])
 @pytest.mark.parametrize("m", [50, 1_000])
 @pytest.mark.parametrize("what", ["cdf", "tables", "list"])

@@ -300,6 +300,7 @@ SMALL = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("epsilon", [Fraction(1, 2), Fraction(2)])
 @pytest.mark.parametrize("kind", SMALL)
 def test_exact_privacy_over_all_neighbours(kind, epsilon):

@@ -267,6 +267,7 @@ PERSONS = [
 ]  # persons 0 and 5 have three rows, of which two are used
 
 
+@pytest.mark.one_in(3)
 @quiet
 @pytest.mark.parametrize("delta", [DELTA, 0])
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ def test_nan_is_refused(queries, width, query, rule):
         queries.holds(with_nan, np.zeros((3, width)))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("queries", "width", "dual"),
     [

@@ -94,6 +94,7 @@ CASES = {
 }
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("delta", [None, 0])
@@ -311,6 +312,7 @@ class TestPMW:
         )  # a bound of a fraction is at most 1; its parts add up to 2.5
         assert caught[0].filename == __file__
 
+    @pytest.mark.one_in(2)
     @pytest.mark.parametrize("alpha", [None, 0.3])
     @pytest.mark.parametrize("delta", [0.0, 1e-6])
     def test_number_of_rows_in_the_warning_suffices(self, alpha, delta):
@@ -372,6 +374,7 @@ class TestPMW:
             errors = np.abs(release.cdf(ages) - (ages >= X).mean(axis=0))
             assert errors.max() < 0.01
 
+    @pytest.mark.one_in(2)
     @pytest.mark.parametrize("continuous", [False, True])
     @pytest.mark.parametrize(
         "queries",
@@ -595,6 +598,7 @@ def contains_any_float(stored, numbers):
 
 
 class TestStoredState:
+    @pytest.mark.one_in(2)
     @pytest.mark.parametrize("method", METHODS)
     @pytest.mark.parametrize("case", ["thresholds", "rectangles"])
     def test_no_private_value_is_stored(self, case, method):

@@ -120,6 +120,7 @@ class TestTails:
         assert rows["age"].max() == PUBLIC["age"].max()
         assert release.fidelity(100).short_columns == ["age"]
 
+    @pytest.mark.one_in(2)
     @pytest.mark.filterwarnings("error::skpublicdp.exceptions.SyntheticTailsWarning")
     @pytest.mark.parametrize(
         "queries", [ThresholdQueries(), StumpQueries(), RectangleQueries(), HalfspaceQueries()]

@@ -208,6 +208,7 @@ def test_guarantees_hold_for_every_class(hypotheses, noise):
     assert_failures_allowed(failures, trials, BETA)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "settings"),
     [

@@ -78,6 +78,7 @@ def weights_of(model):
     )
 
 
+@pytest.mark.one_in(2)
 @few_rows
 @pytest.mark.parametrize("fit", [fitted, fitted_apart])
 @pytest.mark.parametrize("model", MODELS)
@@ -228,6 +229,7 @@ class TestRounds:
         one = fitted(y=noisy, epsilon=8.0, max_halfspaces=100)
         assert three.score(X, noisy) > one.score(X, noisy) + 0.005
 
+    @pytest.mark.one_in(2)
     @few_rows
     @pytest.mark.parametrize("weight", [None, {0: 1, 1: 2}])
     def test_exact_privacy_of_two_draws(self, weight, monkeypatch):

@@ -524,6 +524,7 @@ class TestSizes:
 class TestManyDimensions:
     """From four on only a few of the public rows support halfspaces."""
 
+    @pytest.mark.one_in(2)
     @pytest.mark.parametrize("d", [4, 5])
     def test_the_papers_pool_warns(self, d):
         X, y = mixture(np.random.default_rng(0), 3000, d, 0.5)
@@ -532,6 +533,7 @@ class TestManyDimensions:
         with pytest.warns(TooFewRowsWarning, match='pool="auto"'):
             clone(THEOREM).fit(X, y)
 
+    @pytest.mark.slow
     def test_it_does_not_where_all_public_rows_support(self):
         X, y = mixture(np.random.default_rng(0), 20_000, 4, 0.0)
         y[:7] = 0

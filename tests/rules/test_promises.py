@@ -75,6 +75,7 @@ SQUARE = np.array(list(itertools.product(range(5), repeat=2)), dtype=float)
 FEW = np.array([[0, 3], [1, 1], [2, 4], [3, 0], [4, 2]], dtype=float)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize(
     "hypotheses",
@@ -146,6 +147,7 @@ def test_rows_for_a_finite_family_suffice(noise, trials):
     assert_failures_allowed(failures, trials, BETA)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("noise", "constants"), [(0, "paper"), (0.1, "paper"), (0.1, "tight")])
 def test_the_semi_private_learner_keeps_its_promise(noise, constants):
     """Thresholds of a uniform feature, labels flipped at random: the true error is known."""
@@ -169,6 +171,7 @@ def test_the_semi_private_learner_keeps_its_promise(noise, constants):
     assert_failures_allowed(failures, trials, beta)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("noise", [0.0, 0.1])
 @pytest.mark.parametrize("hypotheses", [Stumps(), Intervals(), Halfspaces()], ids=repr)
 def test_both_kinds_of_rows_suffice_on_a_finite_domain(hypotheses, noise):
@@ -207,6 +210,7 @@ def test_public_thresholds_cover_as_often_as_promised():
         assert_failures_allowed(failures, trials, beta)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("hypotheses", [Stumps(), Intervals(), Halfspaces()], ids=repr)
 def test_public_rows_cover_a_finite_domain_as_often_as_promised(hypotheses):
     """Every dichotomy of the domain against its nearest member; conservative."""

@@ -529,9 +529,14 @@ def test_cross_validation_with_the_mask_is_right():
 
 @pytest.mark.filterwarnings("ignore:Only 2 public rows")
 @pytest.mark.parametrize(
-    ("weight", "epsilon"), [pytest.param(0, 2, marks=pytest.mark.slow), (3, 1)]
+    ("weight", "epsilon", "n_fits"),
+    [
+        (3, 1, 300),
+        pytest.param(0, 2, 1000, marks=pytest.mark.slow),
+        pytest.param(3, 1, 1000, marks=pytest.mark.slow),
+    ],
 )
-def test_fits_draw_from_the_exact_distribution(weight, epsilon):
+def test_fits_draw_from_the_exact_distribution(weight, epsilon, n_fits):
     """The whole path from rows to rule against exact probabilities, on a tiny domain.
 
     A thousand fits notice half of the budget, or public rows of one less than their weight, with a
@@ -546,7 +551,7 @@ def test_fits_draw_from_the_exact_distribution(weight, epsilon):
     together = np.vstack([rows, *[public] * weight]), np.r_[labels, *[public_labels] * weight]
     (outcomes,) = outcome_probabilities(cover, [together], Fraction(epsilon))
     counts = dict.fromkeys(outcomes, 0)
-    for seed in range(1000):
+    for seed in range(n_fits):
         clf.set_params(random_state=seed)
         clf.fit(rows, labels, X_public=public, y_public=public_labels)
         counts[str(clf.hypothesis_)] += 1
