@@ -452,7 +452,6 @@ class TestColumns:
             assert high - low < 0.95 * np.diff(release.cdf_interval(edges, "pay")).sum()
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["thresholds", pytest.param("tables", marks=pytest.mark.slow)])
 def test_intervals_of_columns_cover(kind):
     """Over draws of rows and noise, for the CDF, histograms and quantiles."""

@@ -257,9 +257,8 @@ def box_rows(rng, n, d, *, private_inside, inside_share=0.6):
 
 
 class TestFit:
-    @pytest.mark.parametrize(
-        "private_inside", [pytest.param(inside, marks=pytest.mark.slow) for inside in (True, False)]
-    )
+    @pytest.mark.slow
+    @pytest.mark.parametrize("private_inside", [True, False])
     def test_a_box_of_sixteen_faces(self, private_inside):
         rng = np.random.default_rng(0)
         kind = {"private_inside": private_inside}
