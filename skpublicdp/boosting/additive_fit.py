@@ -196,6 +196,7 @@ def fit_histograms(
     fit = AdditiveFit(
         data,
         design,
+        training.X_public,
         strategy,
         training.n_targets,
         pure=budget.pure,
@@ -258,6 +259,8 @@ class AdditiveFit:
         Private and public rows, assigned to bins.
     initial_design : WeightedPublicRows
         Weighted public rows, and the number of private rows that they represent.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows.
     strategy : HistogramStrategy
         Linear combinations of bins that are measured.
     n_targets : int
@@ -286,6 +289,7 @@ class AdditiveFit:
 
     data: BinnedData
     initial_design: WeightedPublicRows
+    X_public: Floats
     strategy: HistogramStrategy
     n_targets: int
     pure: bool
@@ -373,20 +377,24 @@ class AdditiveFit:
             Variances of these predictions due to the sampling of public rows.
         """
         n, m = self.initial_design.n, self.initial_design.effective_size
-        shares = expected_bin_shares(self.data.binner, self.initial_design)
-        means = self.strategy.apply(shares) / STRATEGY_UNIT
+        expected = expected_bin_shares(self.data.binner, self.initial_design, self.X_public)
+        means = self.strategy.apply(expected.means) / STRATEGY_UNIT
         squared_blocks = tuple(block**2 for block in self.strategy.blocks)
         squared_strategy = replace(self.strategy, blocks=squared_blocks)
         # assuming at least half a public row in each bin ensures that no variance is zero
-        variances = squared_strategy.apply(np.maximum(shares, 0.5 / m)) / STRATEGY_UNIT**2
+        row_shares = np.maximum(expected.row_shares, 0.5 / m)
+        variances = squared_strategy.apply(row_shares) / STRATEGY_UNIT**2
         for block, is_identity in zip(
             self.strategy.column_slices, self.strategy.is_identity, strict=True
         ):
             # E[x²] - E[x]² for combinations of bins; individual bins are nearly independent
             if not is_identity:
                 variances[block] -= means[block] ** 2
+        variances = np.maximum(variances, 0.0) / m
+        transferred = self.strategy.apply(expected.transfers) / STRATEGY_UNIT
+        variances += expected.transfer_variances @ transferred**2
         means[-1], variances[-1] = self._total_weight, 0.0  # the number of rows is public
-        return n * means, n**2 * np.maximum(variances, 0.0) / m
+        return n * means, n**2 * variances
 
     def _pool_counts(self, noisy: NoisyHistogram) -> None:
         """Average the counts with earlier counts, and reweight the public rows if a shift is found.

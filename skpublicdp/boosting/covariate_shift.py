@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve
 from scipy.optimize import minimize
 from scipy.special import erfcx, log_ndtr, ndtri_exp
@@ -15,7 +16,7 @@ from scipy.stats import rankdata
 
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows, row_space, whiten_and_reduce
 from skpublicdp.boosting.binned import BinnedData
-from skpublicdp.boosting.binner import Binner
+from skpublicdp.boosting.binner import Binner, n_removable_rows
 from skpublicdp.boosting.budget_split import N_BINS, StageBudget, shift_share
 from skpublicdp.boosting.histograms import BOOSTING_PROOF, count_sensitivity, histogram_sums
 from skpublicdp.boosting.training_data import TrainingData
@@ -57,8 +58,9 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
     Parameters
     ----------
     binner : Binner
-        Bins of all columns. Numeric bins are split in increasing order, and categories in order of
-        decreasing frequency.
+        Bins of all columns, which are split in their order. The order of categories does not depend
+        on the public rows: in decreasing order of frequency, the public share of the lower half
+        would exceed the private share even without a shift.
     design : WeightedPublicRows
         Public rows.
 
@@ -72,16 +74,13 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
     # the last offset is the number of bins, not the start of a column
     for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
         shares = bin_shares[start : start + bins.size]
-        order = np.arange(bins.size)
-        if bins.column.categorical:
-            order = np.argsort(-shares, kind="stable")
-        order = order[shares[order] > 0]
-        if len(order) < 2:
+        occupied = np.flatnonzero(shares > 0)
+        if len(occupied) < 2:
             continue
-        cumulative = np.cumsum(shares[order[:-1]])
+        cumulative = np.cumsum(shares[occupied[:-1]])
         n_lower = 1 + int(np.argmin(np.abs(cumulative - 0.5)))
         indicator = np.zeros(len(bin_shares), dtype=np.int64)
-        indicator[start + order[:n_lower]] = 1
+        indicator[start + occupied[:n_lower]] = 1
         splits.append(indicator)
     return np.array(splits, dtype=np.int64).reshape(len(splits), len(bin_shares))
 
@@ -182,6 +181,7 @@ def _shift_from_noisy_counts(
     The public rows are reweighted if the log marginal likelihood ratio exceeds `min_evidence`.
     """
     indicators = median_split_indicators(data.binner, design)
+    expected = expected_bin_shares(data.binner, design, training.X_public)
     no_gradients, offsets = np.empty((0, 0)), data.binner.offsets
     bin_counts = data.rows.sum_over_chunks(
         lambda rows: histogram_sums(no_gradients, data.codes(rows), offsets)
@@ -204,6 +204,7 @@ def _shift_from_noisy_counts(
             counts.values[is_tested],
             counts.variance,
             min_evidence,
+            expected=expected,
             pure=budget.pure,
         )
 
@@ -310,6 +311,7 @@ def estimate_shift(
     variance: float,
     min_evidence: float,
     *,
+    expected: ExpectedShares | None = None,
     pure: bool = False,
 ) -> ShiftEstimate:
     """Test whether the distributions of private and public rows differ, and reweight public rows.
@@ -332,6 +334,8 @@ def estimate_shift(
         Noise variance of the counts.
     min_evidence : float
         Log marginal likelihood ratio above which the rows are reweighted.
+    expected : ExpectedShares, optional
+        Prediction of the fractions without a shift. By default, the fractions of public rows.
     pure : bool, default=False
         Whether the noise is Laplace, in which case the test uses normal scores of the deviations.
     """
@@ -339,16 +343,23 @@ def estimate_shift(
     n, weights = design.n, design.weights
     # variance of the difference of two sample means, per unit of the variance of a row
     sampling_factor = design.concentration + 1 / n
-    noise_variances = np.full(len(counts), variance / n**2)
-    row_variances = weights @ (Z - weights @ Z) ** 2
-    variances = sampling_factor * row_variances + noise_variances
-    tested = counts / n - weights @ Z
+    public_shares = weights @ Z
+    sampling_variances = sampling_factor * (weights @ (Z - public_shares) ** 2)
+    expected_shares, transfer_variances = public_shares, np.zeros(len(counts))
+    if expected is not None:
+        expected_shares = indicators @ expected.means
+        transfer_variances = expected.transfer_variance(indicators)
+    # the errors of different splits are independent, like those of the noise
+    error_variances = variance / n**2 + transfer_variances
+    deviations = counts / n - expected_shares
+    tested = deviations
     if pure:
-        tested = normal_scores(tested, sampling_factor * row_variances, variance / n**2)
-    drift = float((tested**2 / variances).mean())
+        gaussian_variances = sampling_variances + transfer_variances
+        tested = normal_scores(deviations, gaussian_variances, variance / n**2)
+    drift = float((tested**2 / (sampling_variances + error_variances)).mean())
 
-    totals = np.stack([counts / n, weights @ Z + tested])
-    (shares, tested_shares), Z = whiten_and_reduce(totals, noise_variances, Z)
+    totals = public_shares + np.stack([deviations, tested])
+    (shares, tested_shares), Z = whiten_and_reduce(totals, error_variances, Z)
     _, features = row_space(features - weights @ features)
     centred = Z - weights @ Z
     row_covariance = (centred * weights[:, None]).T @ centred
@@ -478,25 +489,111 @@ def _tilt_weights(
     return normalised
 
 
-def expected_bin_shares(binner: Binner, design: WeightedPublicRows) -> Floats:
-    """Use the public rows to predict the fraction of private rows in each bin, shape (n_bins,).
+class ExpectedShares(NamedTuple):
+    """Fractions of private rows in each bin, as predicted by the public rows without a shift.
 
-    For the bin of rare and unknown categories, the prediction is the Good-Turing estimate of the
-    unseen mass, max(f, 1/2) / m, where f is the number of categories that occur in a single public
-    row.
+    Attributes
+    ----------
+    means : ndarray of float64, shape (n_bins,)
+        Predicted fractions.
+    row_shares : ndarray of float64, shape (n_bins,)
+        Fractions from which the sampling variances of the predictions are computed.
+    transfers : ndarray of float64, shape (n_categorical, n_bins)
+        Change of the predictions per unit of mass that moves from a column's categories to its bin
+        for other categories.
+    transfer_variances : ndarray of float64, shape (n_categorical,)
+        Variance of this mass for each categorical column.
     """
-    counts = design.X.sum(axis=0)
-    m = len(design.X)
-    shares: Floats = design.weights @ design.X
-    for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
-        if bins.column.categorical:
-            # the last two bins are for other categories and for missing values
-            other_bin = start + bins.size - 2
-            n_singletons = int((counts[start:other_bin] == 1).sum())
-            unseen_mass = max(n_singletons, 0.5) / m
-            shares[start : start + bins.size] *= 1 - unseen_mass
-            shares[other_bin] = unseen_mass
-    return shares
+
+    means: Floats
+    row_shares: Floats
+    transfers: Floats
+    transfer_variances: Floats
+
+    def transfer_variance(self, strategy: NDArray[Any]) -> Floats:
+        """Return the variance of linear combinations of bins that is due to transferred mass.
+
+        Parameters
+        ----------
+        strategy : ndarray, shape (n_combinations, n_bins)
+            Linear combinations.
+        """
+        squares = (strategy @ self.transfers.T) ** 2
+        variances: Floats = squares @ self.transfer_variances
+        return variances
+
+
+def expected_bin_shares(
+    binner: Binner, design: WeightedPublicRows, X_public: Floats
+) -> ExpectedShares:
+    """Use the public rows to predict the fraction of private rows in each bin.
+
+    The categories that have bins were chosen for their public counts, so their public shares are
+    too large, and the share of all other categories is too small. The prediction for other
+    categories is therefore the fraction of public rows that would be in this bin if the bins had
+    been chosen without them. For a column in which every public category has a bin, this
+    leave-one-out estimate is the Good-Turing estimate of the unseen mass, and its variance is that
+    of Esty (1983). The mass is taken from all categories by absolute discounting (Ney, Essen and
+    Kneser 1994). It is at least half a public row.
+
+    References
+    ----------
+    W. W. Esty (1983). A normal limit law for a nonparametric estimator of the coverage of a random
+    sample. Annals of Statistics 11(3).
+
+    H. Ney, U. Essen, R. Kneser (1994). On structuring probabilistic dependences in stochastic
+    language modelling. Computer Speech and Language 8(1).
+
+    Parameters
+    ----------
+    binner : Binner
+        Bins of all columns.
+    design : WeightedPublicRows
+        Public rows.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows.
+    """
+    m, shares = len(design.X), design.weights @ design.X
+    means, row_shares = shares.copy(), shares.copy()
+    squared_weights = design.weights**2 @ design.X
+    transfers, transfer_variances = [], []
+    for start, bins, values in zip(binner.offsets[:-1], binner.columns, X_public.T, strict=True):
+        if not bins.column.categorical:
+            continue
+        other_bin = start + bins.size - 2  # the last bin is for missing values
+        categories, column = slice(start, other_bin), slice(start, start + bins.size)
+        category_shares, category_squares = shares[categories], squared_weights[categories]
+        n_removable = n_removable_rows(bins, values)
+        loses_bin, may_lose_bin = n_removable == 0, n_removable == 1
+        transfer = np.zeros(len(shares))
+        lost_mass = float(category_shares[loses_bin].sum())
+        if lost_mass > 0:
+            transfer[categories] = -_absolute_discounts(category_shares, lost_mass) / lost_mass
+        else:
+            lost_mass = 0.5 / m
+            transfer[column] = -shares[column]
+        transfer[other_bin] += 1
+        means[column] += lost_mass * transfer[column]
+        # pairs of rows of a category that would lose its bin if both rows were left out
+        pair_weights = (category_shares**2 - category_squares)[may_lose_bin]
+        transfers.append(transfer)
+        transfer_variances.append(category_squares[loses_bin].sum() + pair_weights.sum())
+    return ExpectedShares(
+        means,
+        np.maximum(means, shares),
+        np.array(transfers).reshape(len(transfers), len(shares)),
+        np.array(transfer_variances),
+    )
+
+
+def _absolute_discounts(shares: Floats, total: float) -> Floats:
+    """Return equal discounts with a given total, each limited to the share that it reduces."""
+    ascending = np.sort(shares)
+    n_larger = np.arange(len(shares), 0, -1)
+    # common discount if it exceeds exactly the shares before each position
+    candidates = (total - np.cumsum(ascending) + ascending) / n_larger
+    discounts: Floats = np.minimum(shares, candidates[np.argmax(candidates <= ascending)])
+    return discounts
 
 
 def calibrate_weights(
