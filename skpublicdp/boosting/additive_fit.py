@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -437,16 +438,27 @@ class AdditiveFit:
         measures the remaining shift. Deviations are measured from the counts predicted by the
         public rows. The last count is the number of rows, which is public.
         """
-        variances = variance + self._expected_count_variances
+        design = self.initial_design
+        # the private rows are a sample, too
+        sampling_variances = self._expected_count_variances * (1 + design.effective_size / design.n)
+        variances = sampling_variances + variance
         deviations = counts - self._expected_counts
         if self.pure:
-            deviations = normal_scores(deviations, self._expected_count_variances, variance)
+            deviations = normal_scores(deviations, sampling_variances, variance)
         squares = deviations**2 / variances
-        slices, is_identity = self.strategy.column_slices, self.strategy.is_identity
-        self.drift, self.drifted = self.report = histogram_drift(squares, slices, is_identity)
+        row_factors = np.sqrt(design.weights * (design.concentration + 1 / design.n))
+        errors = design.n * row_factors[:, None] * (self._Z - design.weights @ self._Z)
+        test = partial(
+            histogram_drift,
+            squares,
+            errors / np.sqrt(variances),
+            variance / variances,
+            self.strategy.column_slices,
+            self.strategy.is_identity,
+        )
+        self.drift, self.drifted = self.report = test()
         if self.has_actual_values is not None:
-            columns = self.has_actual_values
-            self.report = histogram_drift(squares, slices, is_identity, columns)
+            self.report = test(self.has_actual_values)
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return the probabilities and gradient scales of public rows under the current model."""

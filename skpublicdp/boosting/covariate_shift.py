@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, solve
 from scipy.optimize import minimize
 from scipy.special import erfcx, log_ndtr, ndtri_exp
-from scipy.stats import rankdata
+from scipy.stats import chi2, rankdata
 
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows, row_space, whiten_and_reduce
 from skpublicdp.boosting.binned import BinnedData
@@ -30,17 +30,10 @@ MIN_EFFECTIVE_FRACTION = 0.1
 """Minimum effective sample size, as a fraction of the number of rows, at which weights are
 accepted."""
 
-SHIFT_THRESHOLD = 1.6
-"""Value of the shift statistic above which the public rows are reweighted.
-
-The statistic is the mean of squared standardised differences between bin counts, so it is about 1
-without a shift. Since the statistic varies more if there are few bins, the threshold must also be
-at least three standard deviations above 1. In samples of adult and ACS with 1 to 10 columns and no
-shift, the statistic exceeds the threshold in 1.5% of cases, and in 3% of cases with a single
-column. A quantile of the chi-squared distribution with the same rate of false alarms detects fewer
-shifts: of shifts with odds exp(z / 2) for one standardised column z, the quantile detects 29%
-instead of 33%.
-"""
+FALSE_ALARM_RATE = 0.01
+"""Probability that the counts of a histogram are considered to show a shift if there is none. The
+earlier test with `MIN_SHIFT_EVIDENCE` has about the same rate, so a fit has about twice this
+rate."""
 
 TILT_VARIANCES = np.geomspace(0.003, 30, 25)
 """Grid of prior variances for the coefficients of the log weights, from which the most likely one
@@ -240,16 +233,31 @@ NO_DRIFT = DriftReport(None, is_significant=False)
 
 def histogram_drift(
     squares: Floats,
+    errors: Floats,
+    noise_shares: Floats,
     column_slices: Sequence[slice],
     is_identity: Sequence[bool],
     columns: Mask | None = None,
 ) -> DriftReport:
     """Test whether the counts of a histogram differ from their predictions by more than chance.
 
+    Without a shift, the mean of squared deviations is approximately a multiple of a chi-squared
+    variable. Its degrees of freedom are chosen to match mean and variance (Satterthwaite 1946). The
+    correlations of counts of related columns increase the variance.
+
+    References
+    ----------
+    F. E. Satterthwaite (1946). An approximate distribution of estimates of variance components.
+    Biometrics Bulletin 2(6).
+
     Parameters
     ----------
     squares : ndarray of float64, shape (n_measured,)
         Squared deviations of the counts, divided by their variances.
+    errors : ndarray of float64, shape (m, n_measured)
+        Sampling errors of the counts due to each public row, divided by their standard deviations.
+    noise_shares : ndarray of float64, shape (n_measured,)
+        Shares of the variances that are due to independent errors such as noise.
     column_slices : sequence of slice
         Positions of each column's counts.
     is_identity : sequence of bool
@@ -263,14 +271,19 @@ def histogram_drift(
     if not columns.any():
         return NO_DRIFT
     is_tested = np.zeros(len(squares), dtype=bool)
-    degrees_of_freedom = 0
+    n_counts = 0
     for i in np.flatnonzero(columns).tolist():
         is_tested[column_slices[i]] = True
-        degrees_of_freedom += column_slices[i].stop - column_slices[i].start - is_identity[i]
-    degrees_of_freedom = max(degrees_of_freedom, 1)
-    drift = float(squares[is_tested].sum() / degrees_of_freedom)
-    standard_deviation = np.sqrt(2 / degrees_of_freedom)
-    return DriftReport(drift, bool(drift > max(SHIFT_THRESHOLD, 1 + 3 * standard_deviation)))
+        n_counts += column_slices[i].stop - column_slices[i].start - is_identity[i]
+    drift = float(squares[is_tested].sum() / max(n_counts, 1))
+    errors, noise_shares = errors[:, is_tested], noise_shares[is_tested]
+    variances = (errors**2).sum(axis=0) + noise_shares
+    # the matrices errors @ errors.T and errors.T @ errors have the same norm
+    gram = errors @ errors.T if errors.shape[0] < errors.shape[1] else errors.T @ errors
+    squared_norm = (gram**2).sum() + (variances**2 - (variances - noise_shares) ** 2).sum()
+    degrees_of_freedom = variances.sum() ** 2 / squared_norm if squared_norm > 0 else 1.0
+    threshold = chi2.isf(FALSE_ALARM_RATE, degrees_of_freedom) / degrees_of_freedom
+    return DriftReport(drift, bool(drift > threshold))
 
 
 @dataclass(frozen=True, eq=False)
