@@ -44,9 +44,11 @@ from skpublicdp.boosting.covariate_shift import (
     ShiftEstimate,
     calibrate_weights,
     expected_bin_shares,
+    flattened_weights,
     histogram_drift,
     noisy_shift,
     normal_scores,
+    overlapping_columns,
 )
 from skpublicdp.boosting.fitted_model import LogisticFit
 from skpublicdp.boosting.histograms import (
@@ -225,7 +227,9 @@ def _try_interaction_tree(
     rest is spent on another round of histograms.
     """
     warm_start = WarmStart(fit.model, [])
-    booster = PrivateTreeBooster([warm_start], training.candidate_trees(fit.data), fit.data, ledger)
+    booster = PrivateTreeBooster(
+        [warm_start], training.candidate_trees(fit.data, fit.overlaps), fit.data, ledger
+    )
 
     def add_tree(share: Fraction) -> float:
         """Spend a share of the budget on drawing a tree, and return the tree's log Bayes factor."""
@@ -286,6 +290,8 @@ class AdditiveFit:
         Shift statistic and its significance for the columns without synthetic public values.
     design : WeightedPublicRows
         Public rows, reweighted if there is a shift.
+    overlaps : ndarray of bool, shape (n_columns,)
+        Mask of the columns for which public rows can be reweighted without losing too many rows.
     """
 
     data: BinnedData
@@ -303,12 +309,14 @@ class AdditiveFit:
     drifted: bool = field(init=False, default=False)
     report: DriftReport = field(init=False, default=NO_DRIFT)
     design: WeightedPublicRows = field(init=False)
+    overlaps: Mask = field(init=False)
     _counts: Floats | None = field(init=False, default=None)
     _count_variance: float = field(init=False, default=np.inf)
 
     def __post_init__(self) -> None:
         self.model = null_model(self.data.binner.offsets, self.n_targets)
         self.design = self.initial_design
+        self.overlaps = np.ones(len(self.strategy.blocks), dtype=bool)
         self._total_weight = self.strategy.total_weight / STRATEGY_UNIT
         self._Z = self.strategy.apply(self.initial_design.X) / STRATEGY_UNIT
         self._expected_counts, self._expected_count_variances = self._predict_counts()
@@ -327,14 +335,12 @@ class AdditiveFit:
         If the earlier shift test found a significant drift, the model reports this drift, measured
         before the public rows were reweighted, instead of the drift in the histograms.
         """
-        drift, drifted = self.report
+        report = self.report
         if self.shift is not None and self.shift.drifted:
-            drift, drifted = self.shift.report
+            report = self.shift.report
         weights = self.design.weights
         variances = np.array([posterior.mean_variance(weights) for posterior in self.posteriors])
-        return LogisticFit(
-            self.model, self.data, self.design, self.covariances, drift, drifted, variances
-        )
+        return LogisticFit(self.model, self.data, self.design, self.covariances, report, variances)
 
     @property
     def covariances(self) -> list[Floats]:
@@ -426,9 +432,14 @@ class AdditiveFit:
             self._counts = (old_precision * self._counts + precision * counts) / total_precision
         self._count_variance = 1 / total_precision
         if self.drifted:
-            variances = np.full(len(self._counts), self._count_variance)
-            whitened, Z = whiten_and_reduce(self._counts, variances, self._Z)
-            self.design = calibrate_weights(self.initial_design, Z, whitened, 1.0)
+            # all counts of the columns that overlap, and the total
+            is_used = np.ones(len(self._counts), dtype=bool)
+            for block, overlaps in zip(self.strategy.column_slices, self.overlaps, strict=True):
+                is_used[block] = overlaps
+            variances = np.full(int(is_used.sum()), self._count_variance)
+            whitened, Z = whiten_and_reduce(self._counts[is_used], variances, self._Z[:, is_used])
+            calibrated = calibrate_weights(self.initial_design, Z, whitened, 1.0)
+            self.design = replace(calibrated, weights=flattened_weights(calibrated.weights))
 
     def _test_for_shift(self, counts: Floats, variance: float) -> None:
         """Compute the shift statistic, chi-squared per degree of freedom, from the released counts.
@@ -456,9 +467,18 @@ class AdditiveFit:
             self.strategy.column_slices,
             self.strategy.is_identity,
         )
-        self.drift, self.drifted = self.report = test()
+        self.report = test()
+        self.drift, self.drifted = self.report.statistic, self.report.is_significant
         if self.has_actual_values is not None:
             self.report = test(self.has_actual_values)
+        if self.drifted:
+            self.overlaps = overlapping_columns(
+                (counts - self._expected_counts) / design.n,
+                self._Z,
+                design.weights,
+                variance / design.n**2,
+                self.strategy.column_slices,
+            )
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return the probabilities and gradient scales of public rows under the current model."""
