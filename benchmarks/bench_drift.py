@@ -84,12 +84,19 @@ def coded_table(kind, k, n, rng, names):
 
 def alarm(kind, k, m, epsilon, seed):
     """Return whether a fit with a random public sample reports a drift, and the statistic."""
-    rng = np.random.default_rng([seed, k, m])
+    setting = [seed, CODES.index((kind, k)), m, int(10 * epsilon)]
+    rng = np.random.default_rng(setting)
     names = rng.permutation(max(k, 1))
     X, y = coded_table(kind, k, N_PRIVATE, rng, names)
     X_public, _ = coded_table(kind, k, m, rng, names)
     clf, warned = fit(
-        X, y, X_public, epsilon=epsilon, method="moments", max_rounds=1, random_state=seed
+        X,
+        y,
+        X_public,
+        epsilon=epsilon,
+        method="moments",
+        max_rounds=1,
+        random_state=int(rng.integers(2**31)),
     )
     return warned, clf.drift_
 
