@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 
@@ -43,9 +44,11 @@ from skpublicdp.boosting.covariate_shift import (
     ShiftEstimate,
     calibrate_weights,
     expected_bin_shares,
+    flattened_weights,
     histogram_drift,
     noisy_shift,
     normal_scores,
+    overlapping_columns,
 )
 from skpublicdp.boosting.fitted_model import LogisticFit
 from skpublicdp.boosting.histograms import (
@@ -196,6 +199,7 @@ def fit_histograms(
     fit = AdditiveFit(
         data,
         design,
+        training.X_public,
         strategy,
         training.n_targets,
         pure=budget.pure,
@@ -223,7 +227,9 @@ def _try_interaction_tree(
     rest is spent on another round of histograms.
     """
     warm_start = WarmStart(fit.model, [])
-    booster = PrivateTreeBooster([warm_start], training.candidate_trees(fit.data), fit.data, ledger)
+    booster = PrivateTreeBooster(
+        [warm_start], training.candidate_trees(fit.data, fit.overlaps), fit.data, ledger
+    )
 
     def add_tree(share: Fraction) -> float:
         """Spend a share of the budget on drawing a tree, and return the tree's log Bayes factor."""
@@ -258,6 +264,8 @@ class AdditiveFit:
         Private and public rows, assigned to bins.
     initial_design : WeightedPublicRows
         Weighted public rows, and the number of private rows that they represent.
+    X_public : ndarray of float64, shape (m, n_columns)
+        Encoded public rows.
     strategy : HistogramStrategy
         Linear combinations of bins that are measured.
     n_targets : int
@@ -282,10 +290,13 @@ class AdditiveFit:
         Shift statistic and its significance for the columns without synthetic public values.
     design : WeightedPublicRows
         Public rows, reweighted if there is a shift.
+    overlaps : ndarray of bool, shape (n_columns,)
+        Mask of the columns for which public rows can be reweighted without losing too many rows.
     """
 
     data: BinnedData
     initial_design: WeightedPublicRows
+    X_public: Floats
     strategy: HistogramStrategy
     n_targets: int
     pure: bool
@@ -298,12 +309,14 @@ class AdditiveFit:
     drifted: bool = field(init=False, default=False)
     report: DriftReport = field(init=False, default=NO_DRIFT)
     design: WeightedPublicRows = field(init=False)
+    overlaps: Mask = field(init=False)
     _counts: Floats | None = field(init=False, default=None)
     _count_variance: float = field(init=False, default=np.inf)
 
     def __post_init__(self) -> None:
         self.model = null_model(self.data.binner.offsets, self.n_targets)
         self.design = self.initial_design
+        self.overlaps = np.ones(len(self.strategy.blocks), dtype=bool)
         self._total_weight = self.strategy.total_weight / STRATEGY_UNIT
         self._Z = self.strategy.apply(self.initial_design.X) / STRATEGY_UNIT
         self._expected_counts, self._expected_count_variances = self._predict_counts()
@@ -322,14 +335,12 @@ class AdditiveFit:
         If the earlier shift test found a significant drift, the model reports this drift, measured
         before the public rows were reweighted, instead of the drift in the histograms.
         """
-        drift, drifted = self.report
+        report = self.report
         if self.shift is not None and self.shift.drifted:
-            drift, drifted = self.shift.report
+            report = self.shift.report
         weights = self.design.weights
         variances = np.array([posterior.mean_variance(weights) for posterior in self.posteriors])
-        return LogisticFit(
-            self.model, self.data, self.design, self.covariances, drift, drifted, variances
-        )
+        return LogisticFit(self.model, self.data, self.design, self.covariances, report, variances)
 
     @property
     def covariances(self) -> list[Floats]:
@@ -373,20 +384,24 @@ class AdditiveFit:
             Variances of these predictions due to the sampling of public rows.
         """
         n, m = self.initial_design.n, self.initial_design.effective_size
-        shares = expected_bin_shares(self.data.binner, self.initial_design)
-        means = self.strategy.apply(shares) / STRATEGY_UNIT
+        expected = expected_bin_shares(self.data.binner, self.initial_design, self.X_public)
+        means = self.strategy.apply(expected.means) / STRATEGY_UNIT
         squared_blocks = tuple(block**2 for block in self.strategy.blocks)
         squared_strategy = replace(self.strategy, blocks=squared_blocks)
         # assuming at least half a public row in each bin ensures that no variance is zero
-        variances = squared_strategy.apply(np.maximum(shares, 0.5 / m)) / STRATEGY_UNIT**2
+        row_shares = np.maximum(expected.row_shares, 0.5 / m)
+        variances = squared_strategy.apply(row_shares) / STRATEGY_UNIT**2
         for block, is_identity in zip(
             self.strategy.column_slices, self.strategy.is_identity, strict=True
         ):
             # E[x²] - E[x]² for combinations of bins; individual bins are nearly independent
             if not is_identity:
                 variances[block] -= means[block] ** 2
+        variances = np.maximum(variances, 0.0) / m
+        transferred = self.strategy.apply(expected.transfers) / STRATEGY_UNIT
+        variances += expected.transfer_variances @ transferred**2
         means[-1], variances[-1] = self._total_weight, 0.0  # the number of rows is public
-        return n * means, n**2 * np.maximum(variances, 0.0) / m
+        return n * means, n**2 * variances
 
     def _pool_counts(self, noisy: NoisyHistogram) -> None:
         """Average the counts with earlier counts, and reweight the public rows if a shift is found.
@@ -417,9 +432,14 @@ class AdditiveFit:
             self._counts = (old_precision * self._counts + precision * counts) / total_precision
         self._count_variance = 1 / total_precision
         if self.drifted:
-            variances = np.full(len(self._counts), self._count_variance)
-            whitened, Z = whiten_and_reduce(self._counts, variances, self._Z)
-            self.design = calibrate_weights(self.initial_design, Z, whitened, 1.0)
+            # all counts of the columns that overlap, and the total
+            is_used = np.ones(len(self._counts), dtype=bool)
+            for block, overlaps in zip(self.strategy.column_slices, self.overlaps, strict=True):
+                is_used[block] = overlaps
+            variances = np.full(int(is_used.sum()), self._count_variance)
+            whitened, Z = whiten_and_reduce(self._counts[is_used], variances, self._Z[:, is_used])
+            calibrated = calibrate_weights(self.initial_design, Z, whitened, 1.0)
+            self.design = replace(calibrated, weights=flattened_weights(calibrated.weights))
 
     def _test_for_shift(self, counts: Floats, variance: float) -> None:
         """Compute the shift statistic, chi-squared per degree of freedom, from the released counts.
@@ -429,16 +449,36 @@ class AdditiveFit:
         measures the remaining shift. Deviations are measured from the counts predicted by the
         public rows. The last count is the number of rows, which is public.
         """
-        variances = variance + self._expected_count_variances
+        design = self.initial_design
+        # the private rows are a sample, too
+        sampling_variances = self._expected_count_variances * (1 + design.effective_size / design.n)
+        variances = sampling_variances + variance
         deviations = counts - self._expected_counts
         if self.pure:
-            deviations = normal_scores(deviations, self._expected_count_variances, variance)
+            deviations = normal_scores(deviations, sampling_variances, variance)
         squares = deviations**2 / variances
-        slices, is_identity = self.strategy.column_slices, self.strategy.is_identity
-        self.drift, self.drifted = self.report = histogram_drift(squares, slices, is_identity)
+        row_factors = np.sqrt(design.weights * (design.concentration + 1 / design.n))
+        errors = design.n * row_factors[:, None] * (self._Z - design.weights @ self._Z)
+        test = partial(
+            histogram_drift,
+            squares,
+            errors / np.sqrt(variances),
+            variance / variances,
+            self.strategy.column_slices,
+            self.strategy.is_identity,
+        )
+        self.report = test()
+        self.drift, self.drifted = self.report.statistic, self.report.is_significant
         if self.has_actual_values is not None:
-            columns = self.has_actual_values
-            self.report = histogram_drift(squares, slices, is_identity, columns)
+            self.report = test(self.has_actual_values)
+        if self.drifted:
+            self.overlaps = overlapping_columns(
+                (counts - self._expected_counts) / design.n,
+                self._Z,
+                design.weights,
+                variance / design.n**2,
+                self.strategy.column_slices,
+            )
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return the probabilities and gradient scales of public rows under the current model."""

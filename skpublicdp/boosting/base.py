@@ -21,6 +21,7 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
+from skpublicdp.boosting.covariate_shift import NO_DRIFT
 from skpublicdp.boosting.explain import (
     columns_of_trees,
     describe_pairs,
@@ -49,6 +50,9 @@ from skpublicdp.exceptions import DriftWarning, warn
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Integers
+
+MAX_NAMED_COLUMNS = 3
+"""Maximum number of columns that a `DriftWarning` names."""
 
 
 class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
@@ -144,7 +148,9 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
             self.public_weight_ = fitted.public_term.weight
         self._set_explanations(training, fitted)
         # without public rows, the statistic would compare the private rows with a reference grid
-        self.drift_ = fitted.drift if training.n_joint_public else None
+        drift = fitted.drift if training.n_joint_public else NO_DRIFT
+        self.drift_ = drift.statistic
+        self.drift_columns_ = drift.by_name(training.schema.names)
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
         public_facts = "the number of private rows and the types of the columns"
         if label_assumption:
@@ -158,12 +164,14 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
                 *(() if training.public_margins is None else training.public_margins.assumptions),
             )
         )
-        if fitted.drifted and training.n_joint_public:
+        if drift.is_significant:
             warn(
                 "The public rows appear to come from a different population than the private rows: "
-                f"drift_ is {self.drift_:.1f}, compared with about 1 without a shift. The fit "
-                "reweights the public rows or reduces their influence. For a better model, use "
-                "public rows from the same population.",
+                f"drift_ is {self.drift_:.1f}, compared with about 1 without a shift. "
+                f"{_largest_drifts(self.drift_columns_)}The fit reweights the public rows or "
+                "reduces their influence. For a better model, use public rows from the same "
+                "population, and drop columns whose public and private values cannot overlap, such "
+                "as row numbers.",
                 DriftWarning,
             )
         return training, fitted
@@ -305,3 +313,12 @@ class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
+
+
+def _largest_drifts(columns: dict[str, float] | None) -> str:
+    """Return a sentence that names the columns with the largest drift statistics."""
+    if not columns:
+        return ""
+    mean = sum(columns.values()) / len(columns)
+    largest = [f"{name} ({drift:.1f})" for name, drift in columns.items() if drift >= mean]
+    return f"The columns that differ most are: {', '.join(largest[:MAX_NAMED_COLUMNS])}. "

@@ -335,3 +335,33 @@ def _categorical_bins(column: Column, codes: Floats) -> ColumnBins:
     bin_of_category[frequent] = np.arange(n_frequent)
     bin_of_category[-1] = n_frequent + 1  # missing values
     return ColumnBins(column, np.empty(0), n_frequent + 2, bin_of_category)
+
+
+def n_removable_rows(bins: ColumnBins, codes: Floats) -> Integers:
+    """Return how many public rows of each category with a bin can be removed before it loses it.
+
+    The result is at most 2, shape (n_bins - 2,). It repeats the choice of `_categorical_bins` for
+    public rows of which one or two rows of a category are left out.
+
+    Parameters
+    ----------
+    bins : ColumnBins
+        Bins of a categorical column.
+    codes : ndarray of float64, shape (m,)
+        Category code of each public row in this column.
+    """
+    column = bins.column
+    n_categories = len(column.values)
+    counts = np.bincount(codes.astype(np.intp), minlength=column.n_categories)[:n_categories]
+    # categories are ranked by decreasing count, and by code if their counts are equal
+    ranking = np.sort(-counts * n_categories + np.arange(n_categories))
+    chosen = np.flatnonzero(bins.bin_of_category[:n_categories] < bins.size - 2)
+    n_removable = np.zeros(len(chosen), dtype=np.int64)
+    for n_removed in (1, 2):
+        reduced = np.maximum(counts[chosen] - n_removed, 0)
+        n_ahead = np.searchsorted(ranking, -reduced * n_categories + chosen)
+        n_ahead -= counts[chosen] > reduced  # the category is not ahead of itself
+        # a category without public rows is known only if it is declared
+        is_known = (reduced > 0) | column.is_closed
+        n_removable += (n_ahead < MAX_CATEGORIES) & is_known
+    return n_removable

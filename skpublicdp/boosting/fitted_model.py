@@ -10,6 +10,7 @@ import numpy as np
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import BinCodes
+from skpublicdp.boosting.covariate_shift import NO_DRIFT, DriftReport
 from skpublicdp.boosting.loss import Loss, Margins
 from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, probabilities
 from skpublicdp.boosting.outcome_range import DECLARED_RANGE, OutcomeRange
@@ -76,11 +77,8 @@ class FittedModel:
     covariances : list of ndarray, shape (n_targets, n_bins of a column, n_bins of a column)
         Posterior covariances of the scores of each column, followed by those of each tree with
         noisy leaves. Empty for voting trees.
-    drift : float or None
-        Drift statistic of the public rows, which is about 1 if both samples come from the same
-        population.
-    drifted : bool
-        Whether the drift is statistically significant.
+    drift : DriftReport
+        Drift of the public rows.
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, which sum to 1.
     variance : float
@@ -102,8 +100,7 @@ class FittedModel:
     data: BinnedData
     loss: Loss
     covariances: list[Floats]
-    drift: float | None
-    drifted: bool
+    drift: DriftReport
     row_weights: Floats
     variance: float = 0.0
     residual_counts: Integers | None = None
@@ -161,10 +158,8 @@ class LogisticFit:
         Public rows with their weights.
     covariances : list of ndarray, shape (n_targets, n_bins of a column, n_bins of a column)
         As in `FittedModel`.
-    drift : float or None
-        Drift statistic of the public rows.
-    drifted : bool
-        Whether the drift is statistically significant.
+    drift : DriftReport
+        Drift of the public rows.
     variances : ndarray of float64, shape (n_targets,)
         Posterior variance of an average public row's centred margins, for each target.
     outcome_range : OutcomeRange
@@ -175,8 +170,7 @@ class LogisticFit:
     data: BinnedData
     design: WeightedPublicRows
     covariances: list[Floats]
-    drift: float | None = None
-    drifted: bool = False
+    drift: DriftReport = NO_DRIFT
     variances: Floats = field(default_factory=lambda: np.zeros(1))
     outcome_range: OutcomeRange = DECLARED_RANGE
 
@@ -188,6 +182,4 @@ class LogisticFit:
         model = loss.from_logistic(self.model, codes, weights, self.outcome_range)
         covariances = [factors[:, None, None] ** 2 * block for block in self.covariances]
         variance = float((factors**2 * self.variances).sum())
-        return FittedModel(
-            model, self.data, loss, covariances, self.drift, self.drifted, weights, variance
-        )
+        return FittedModel(model, self.data, loss, covariances, self.drift, weights, variance)

@@ -134,7 +134,6 @@ def fit_newton(
         final_loss,
         booster.covariances,
         start.drift,
-        start.drifted,
         weights,
         variance,
         error_covariances=booster.error_covariances,

@@ -34,7 +34,7 @@ from skpublicdp.boosting.budget_split import (
     signal_to_noise,
     vote_step,
 )
-from skpublicdp.boosting.covariate_shift import noisy_shift
+from skpublicdp.boosting.covariate_shift import NO_DRIFT, noisy_shift
 from skpublicdp.boosting.fitted_model import LogisticFit, mean_variances
 from skpublicdp.boosting.histograms import BOOSTING_PROOF, histogram_sums
 from skpublicdp.boosting.model import (
@@ -223,8 +223,8 @@ def _fit_trees_with_noisy_leaves(
     covariances = [*booster.column_covariances, *booster.tree_covariances]
     variances = mean_variances(data.public_codes, booster.column_covariances, design.weights)
     variances = variances + booster.tree_variances(design.weights)
-    drift, drifted = (None, False) if shift is None else shift.report
-    fit = LogisticFit(booster.model, data, design, covariances, drift, drifted, variances)
+    drift = NO_DRIFT if shift is None else shift.report
+    fit = LogisticFit(booster.model, data, design, covariances, drift, variances)
     return fit, later_budget
 
 

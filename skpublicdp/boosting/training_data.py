@@ -137,11 +137,17 @@ class TrainingData:
         """Return all rows in new bins, cut at (weighted) quantiles of the public rows."""
         return self.with_bins(make_binner(self.schema, self.X_public, max_bins, weights))
 
-    def candidate_trees(self, data: BinnedData) -> TreeCover:
-        """Return all trees of depth 2 on the bins of `data` with the labels of this target."""
+    def candidate_trees(self, data: BinnedData, columns: Mask | None = None) -> TreeCover:
+        """Return all trees of depth 2 on the bins of `data` with the labels of this target.
+
+        The trees can be restricted to splits of some columns.
+        """
         labels = np.arange(2) if self.classes is None else self.classes
         codes, names = data.public_codes, data.binner.names
-        return tree_cover(candidate_splits(data.binner, codes), codes, names, labels, depth=2)
+        splits = candidate_splits(data.binner, codes)
+        if columns is not None and columns[splits.features].any():
+            splits = splits[columns[splits.features]]
+        return tree_cover(splits, codes, names, labels, depth=2)
 
     def with_bins(self, binner: Binner) -> BinnedData:
         """Return all rows binned by `binner`, after moving its cuts to the nearest fine cuts."""

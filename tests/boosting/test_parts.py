@@ -203,7 +203,9 @@ def test_rows_without_weight_do_not_count():
     measured = strategy.identity_strategy(FEATURES, at.X, pure=False)
     data = BinnedData(FEATURES, rows=None, public=None)
     counts = [
-        AdditiveFit(data, rows, measured, 1, pure=False)._predict_counts()
+        AdditiveFit(
+            data, rows, np.zeros((len(rows.X), 2)), measured, 1, pure=False
+        )._predict_counts()
         for rows in (kept, padded)
     ]
     np.testing.assert_allclose(*counts)
