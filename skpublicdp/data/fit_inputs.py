@@ -35,6 +35,7 @@ from skpublicdp.data.schema import (
 )
 from skpublicdp.data.streaming import RowSource, as_rows
 from skpublicdp.data.tables import ColumnType, Table
+from skpublicdp.data.value_conversion import types_with_dates
 from skpublicdp.typing import Floats, Mask
 
 
@@ -109,7 +110,8 @@ def read_fit_inputs(
     roles = roles.capped(estimator, groups)
     target = encode_target(target_reader, roles, y, X_public=X_public, y_public=y_public)
     source = _open_private_rows(roles, target, schema, finite=nullable is not True)
-    bounded = frozenset(parse_bounds(bounds, schema.names, table.types))
+    types = types_with_dates(table, public_tables)
+    bounded = frozenset(parse_bounds(bounds, schema.names, types))
     encoded_tables = [schema.encode(public, clamp=clamp) for public in public_tables]
     raw_public = np.concatenate([np.empty((0, table.shape[1])), *encoded_tables])
     sample = without_augmentation(raw_public)
