@@ -21,16 +21,8 @@ from skpublicdp.data.tables import (
     Container,
     Table,
 )
-from skpublicdp.data.value_conversion import (
-    is_missing,
-    public_numbers,
-    types_with_dates,
-)
-from skpublicdp.data.value_messages import (
-    kind_of_object,
-    not_numbers_message,
-    unreadable_message,
-)
+from skpublicdp.data.value_conversion import is_missing, public_numbers, types_with_dates
+from skpublicdp.data.value_messages import kind_of_object, not_numbers_message, unreadable_message
 from skpublicdp.typing import Floats, Mask
 
 __all__ = [
