@@ -27,6 +27,9 @@ DAY = 86_400 * 10**6
 MAX_INT64, MAX_UINT64 = 2**63 - 1, 2**64 - 1
 """Largest integers of numpy's types."""
 
+MAX_FLOAT_INT64 = float(2**63 - 2**10)
+"""Largest float that int64 can hold. Infinite numbers, which probe models, are limited to it."""
+
 MIN_WHOLE_DAYS = 12
 """Minimum number of distinct public dates which, if all of them are whole days, suppress the time
 of day."""
@@ -276,7 +279,8 @@ class Column:
             return numbers + self.offset
         max_magnitude = abs(self.offset) + max(abs(self.low), abs(self.high))
         if max_magnitude < MAX_INT64:
-            return numbers.astype(np.int64) + self.offset
+            limited = np.clip(numbers, -MAX_FLOAT_INT64, MAX_FLOAT_INT64)
+            return limited.astype(np.int64) + self.offset
         # the bounds are wider than the public values, and may exceed the range of 64 bits
         is_unsigned = len(self.values) > 0 and int(self.values[-1]) + self.offset > MAX_INT64
         low, high = (0, MAX_UINT64) if is_unsigned else (-MAX_INT64 - 1, MAX_INT64)
@@ -293,7 +297,8 @@ class Column:
         NaN becomes NaT.
         """
         is_missing_date = np.isnan(numbers)
-        microseconds = np.ceil(np.where(is_missing_date, 0, numbers)).astype(np.int64)
+        whole = np.ceil(np.where(is_missing_date, 0, numbers))
+        microseconds = np.clip(whole, -MAX_FLOAT_INT64, MAX_FLOAT_INT64).astype(np.int64)
         dates = microseconds.astype("datetime64[us]")
         return np.where(is_missing_date, np.datetime64("NaT", "us"), dates)
 

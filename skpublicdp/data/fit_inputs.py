@@ -35,6 +35,7 @@ from skpublicdp.data.schema import (
 )
 from skpublicdp.data.streaming import RowSource, as_rows
 from skpublicdp.data.tables import ColumnType, Table
+from skpublicdp.data.text_columns import warn_about_text
 from skpublicdp.data.value_conversion import types_with_dates
 from skpublicdp.typing import Floats, Mask
 
@@ -107,6 +108,7 @@ def read_fit_inputs(
     if not isinstance(nullable, bool):
         nullable = _column_positions(nullable, column_names(table))
     schema = build_schema(table, public_tables, bounds=bounds, nullable=nullable, numeric=numeric)
+    warn_about_text(schema, public_tables)
     roles = roles.capped(estimator, groups)
     target = encode_target(target_reader, roles, y, X_public=X_public, y_public=y_public)
     source = _open_private_rows(roles, target, schema, finite=nullable is not True)

@@ -158,7 +158,8 @@ class GenericLearnerClassifier(CoverClassifier):
         If `y` contains -1 and one other value, in which case -1 could be a label or could mean
         "unlabelled".
     TooFewRowsWarning
-        If `guarantee_` is 1, which means that no accuracy bound holds.
+        If `guarantee_` is 1, which means that no accuracy bound holds. Not given in a search or
+        cross-validation of scikit-learn.
 
     See Also
     --------
