@@ -1,20 +1,70 @@
 """Exceptions and warnings of the package, and a function that issues warnings."""
 
+import re
 import sys
+import types
 import warnings
 
 INTERNAL_PACKAGES = ("skpublicdp", "sklearn", "joblib")
 """Packages that are skipped in the search for the line of code to which a warning points."""
 
+SHOWN_ONCE = ("default", "module", "once")
+"""Actions of warning filters that do not repeat a warning."""
+
+_NUMBER = re.compile(r"(?<![\w.])(?<!epsilon = )(?<!ε = )[-+]?\d[\d,.]*(?:e[-+]?\d+)?")
+"""Numbers in a message, except ε and digits in names, such as x0."""
+
+_issued: set[tuple[type[Warning], str, tuple[str, int]]] = set()
+"""Category, message without numbers and line of each warning that this process has shown."""
+
 
 def warn(message: str, category: type[Warning]) -> None:
-    """Issue a warning that points to a line of the user's code."""
+    """Issue a warning that points to a line of the user's code, once per process, line and setting.
+
+    A search fits hundreds of times, and Python would repeat the warning whenever a number in it
+    changes, such as the number of rows. Messages for the same line that differ only in numbers
+    other than ε are therefore issued once. Filters with the action "always" or "error" are followed
+    each time.
+    """
     level, frame = 1, sys._getframe()  # level 1 is the line in this function
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith(
         INTERNAL_PACKAGES
     ):
         level, frame = level + 1, frame.f_back
+    line = (frame.f_code.co_filename, frame.f_lineno)
+    key = (category, _NUMBER.sub("", message), line)
+    is_shown_once = _filter_action(message, category, frame) in SHOWN_ONCE
+    if is_shown_once and key in _issued:
+        return
     warnings.warn(message, category, stacklevel=level)
+    if is_shown_once:
+        _issued.add(key)
+
+
+def is_in_search() -> bool:
+    """Indicate whether scikit-learn's model selection runs the current fit."""
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _filter_action(message: str, category: type[Warning], frame: types.FrameType) -> str:
+    """Return the action of the first warning filter that matches, such as "default" or "error"."""
+    filters = getattr(warnings, "_get_filters", lambda: warnings.filters)()
+    module = frame.f_globals.get("__name__", "")
+    for action, text, filtered, modules, line in filters:
+        matches = (
+            issubclass(category, filtered)
+            and (text is None or re.match(text, message))
+            and (modules is None or re.match(modules, module))
+            and line in (0, frame.f_lineno)
+        )
+        if matches:
+            return str(action)
+    return str(getattr(warnings, "defaultaction", "default"))
 
 
 class PrivacyBudgetError(RuntimeError):
@@ -77,6 +127,10 @@ class UncoveredBoundsWarning(UserWarning):
 
 class SyntheticTailsWarning(UserWarning):
     """Synthetic numbers are confined to the range of the public rows, but the bounds are wider."""
+
+
+class TextColumnWarning(UserWarning):
+    """The public values of a text column look like dates, amounts or free text."""
 
 
 class UnknownCategoriesWarning(UserWarning):

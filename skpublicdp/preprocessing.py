@@ -67,6 +67,15 @@ def _available_if_transformer_has(method: str) -> Callable[[_Method], _Method]:
     return decorator
 
 
+def _has_output_container(wrapper: PublicFit) -> bool:
+    """Indicate whether the container of transformed rows can be set, as in scikit-learn."""
+    transformer = wrapper._transformer_or_default()
+    return hasattr(transformer, "set_output") or hasattr(transformer, "get_feature_names_out")
+
+
+_available_if_output_can_be_set: Callable[[_Method], _Method] = available_if(_has_output_container)
+
+
 class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     """Fit a transformer on the public rows, and transform all rows with it.
 
@@ -165,6 +174,7 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
             If an input is invalid, or if there are no public rows and `X` is not numeric.
         """
         check_parameters(self)
+        self._refuse_nested_wrappers()
         refuse_same_rows(X, X_public)
         validated = self._validate(X, reset=True)
         n, self._container = validated.shape[0], Table(validated).container
@@ -186,9 +196,10 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         self._kinds = _infer_object_kinds(self._kinds, public_parts)
         try:
             transformer = clone(self._transformer_or_default())
+            self._set_inner_output(transformer)
             self.transformer_: Any = transformer.fit(stack_public_rows(public_parts), labels)
-        except Exception as error:
-            raise self._fit_error(public_parts[0], error) from None
+        except Exception as error:  # its message may be shown, since it concerns public rows
+            raise self._fit_error(public_parts[0], error) from error
         return self
 
     def transform(self, X: Any) -> Any:
@@ -248,6 +259,35 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
         names: NDArray[np.object_] = self.transformer_.get_feature_names_out(input_features)
         return names
 
+    @_available_if_output_can_be_set
+    def set_output(self, *, transform: str | None = None) -> PublicFit:
+        """Set the container of the rows that `transform` returns.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, default=None
+            Container. With ``None``, it remains unchanged.
+
+        Returns
+        -------
+        self : PublicFit
+            The wrapper.
+        """
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+            if hasattr(self, "transformer_"):
+                self._set_inner_output(self.transformer_)
+        return self
+
+    def _set_inner_output(self, transformer: Any) -> None:
+        """Pass the setting of `set_output` to a transformer without names of output columns.
+
+        The result of any other transformer is converted by scikit-learn.
+        """
+        output = getattr(self, "_sklearn_output_config", {}).get("transform")
+        if output is not None and not hasattr(transformer, "get_feature_names_out"):
+            transformer.set_output(transform=output)
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         transformer = get_tags(self._transformer_or_default())
@@ -260,6 +300,20 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     def _transformer_or_default(self) -> Any:
         """Return the parameter `transformer` or, if it is None, an unfitted `StandardScaler`."""
         return StandardScaler() if self.transformer is None else self.transformer
+
+    def _refuse_nested_wrappers(self) -> None:
+        """Raise ValueError if the transformer contains another PublicFit.
+
+        The inner wrapper would receive only public rows, without a mask, and take them for private.
+        """
+        transformer = self._transformer_or_default()
+        parameters: dict[str, Any] = getattr(transformer, "get_params", dict)()
+        for name, step in [("transformer", transformer), *parameters.items()]:
+            if isinstance(step, PublicFit):
+                raise ValueError(
+                    f"PublicFit must not contain another PublicFit, but {name} is one. Remove the "
+                    "inner wrapper: the outer one fits all of its steps on public rows only."
+                )
 
     def _in_fit_container(self, X: Any) -> Any:
         """Convert rows from `describe_columns` to the kind of container used in `fit`.
@@ -288,9 +342,8 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
     def _fit_error(self, public: Any, error: Exception) -> ValueError:
         """Return the error to raise if the transformer cannot be fitted to the public rows.
 
-        The message names the first non-numeric column, which is the most likely cause. If all
-        columns are numeric, the message quotes the transformer's error, which concerns public rows
-        only.
+        The message quotes the transformer's error, which concerns public rows only. If values could
+        not be converted, it also names the first column that is not numeric.
 
         Parameters
         ----------
@@ -300,15 +353,18 @@ class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
             Error raised by the transformer.
         """
         name = type(self._transformer_or_default()).__name__
-        reason = str(error).split("\n")[0]
-        if not sparse.issparse(public):
+        reason = " ".join(str(error).split())
+        if not isinstance(error, ValueError):
+            reason = f"{type(error).__name__}: {reason}"
+        is_about_values = any(word in reason for word in ("convert", "dtype", "operand", "isnan"))
+        if is_about_values and not sparse.issparse(public):
             table = Table(public)
             for column, type_ in zip(column_names(table), table.types, strict=True):
                 if type_.kind not in (NUMBER, BOOLEAN):
                     kind = "objects" if type_.kind == ANYTHING else type_.kind
                     reason = (
-                        f"column {column} contains {kind}, which the transformer may not accept. "
-                        "Encode this column, or select columns with a ColumnTransformer."
+                        f"{reason.rstrip('.')}. Column {column} contains {kind}: encode this "
+                        "column, or select columns with a ColumnTransformer."
                     )
                     break
         return ValueError(f"{name} could not be fitted to the public rows: {reason}")

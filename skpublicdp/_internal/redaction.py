@@ -74,7 +74,7 @@ def call_or_raise(call: Callable[..., Any], *args: Any, error: Exception, **kwar
     result, failure = call_silently(call, *args, **kwargs)
     if failure is None:
         return result
-    del failure  # it may quote a value
+    del failure, args, kwargs  # they may contain private values, which a debugger would show
     raise error
 
 

@@ -161,6 +161,13 @@ class SpentTotals(NamedTuple):
             self.fits + totals.fits,
         )
 
+    def covers(self, totals: SpentTotals, tolerance: Fraction) -> bool:
+        """Indicate whether no cost is below that in `totals`, up to a relative tolerance."""
+        return all(
+            price is None or (other is not None and price >= other * (1 - tolerance))
+            for price, other in zip(self, totals, strict=True)
+        )
+
     def to_text(self) -> str:
         """Return the exact totals as a JSON string that `from_text` can parse."""
         fields = self._asdict().items()

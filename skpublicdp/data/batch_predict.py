@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_classifier
 from sklearn.metrics import accuracy_score, r2_score
 
-from skpublicdp.data.column import MAX_LISTED_COLUMNS
 from skpublicdp.data.schema import Column
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import Table
 from skpublicdp.data.validation import check_columns, read_table
+from skpublicdp.data.value_messages import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import UnknownCategoriesWarning, warn
 from skpublicdp.typing import Integers, R
 

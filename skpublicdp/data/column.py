@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_or_raise
+from skpublicdp.data.value_conversion import is_missing, printed_texts, to_numbers
+from skpublicdp.data.value_messages import not_numbers_message
 from skpublicdp.typing import Floats
 
 OTHER, MISSING = "(other)", "(missing)"
@@ -23,8 +24,11 @@ MAX_EXACT_INTEGER = 2**53
 DAY = 86_400 * 10**6
 """Number of microseconds in a day."""
 
-MAX_LISTED_COLUMNS = 5
-"""Maximum number of columns named in an error or a warning."""
+MAX_INT64, MAX_UINT64 = 2**63 - 1, 2**64 - 1
+"""Largest integers of numpy's types."""
+
+MAX_FLOAT_INT64 = float(2**63 - 2**10)
+"""Largest float that int64 can hold. Infinite numbers, which probe models, are limited to it."""
 
 MIN_WHOLE_DAYS = 12
 """Minimum number of distinct public dates which, if all of them are whole days, suppress the time
@@ -101,10 +105,17 @@ class Column:
             )
             codes: Floats = call_or_raise(self._category_codes, values, error=refusal)
             return codes
-        numbers = to_numbers(values, self.name, self.offset, nullable=self.nullable)
+        numbers = self.to_numbers(values)
         if not self.nullable and not np.isfinite(numbers).all():
-            raise NotNumbersError(not_numbers_message([self.name]))
+            dates = [self.name] if self.is_datetime else []
+            raise NotNumbersError(not_numbers_message([self.name], dates=dates))
         return np.clip(numbers, self.low, self.high) if clamp else numbers
+
+    def to_numbers(self, values: NDArray[Any]) -> Floats:
+        """Return encoded numbers or dates, which can be missing or infinite."""
+        return to_numbers(
+            values, self.name, self.offset, nullable=self.nullable, dates=self.is_datetime
+        )
 
     def as_numeric(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the encoded values of the column without clipping them to the bounds.
@@ -192,9 +203,9 @@ class Column:
             return self._dates(numbers)
         if self.integral and self.nullable:  # missing numbers cannot be integers
             return np.ceil(numbers) + self.offset
-        if self.integral:
+        if self.integral or self.offset:
             # rounding up preserves the number of rows at or below each integer
-            return np.ceil(numbers).astype(np.int64) + self.offset
+            return self._add_offset(np.ceil(numbers))
         if not self.categorical:
             return numbers
         names = np.empty(self.n_categories, dtype=object)
@@ -257,7 +268,27 @@ class Column:
         numbers = np.asarray(numbers, dtype=np.float64)
         if self.is_datetime:
             return self._dates(numbers)
-        return np.ceil(numbers).astype(np.int64) + self.offset
+        return self._add_offset(np.ceil(numbers))
+
+    def _add_offset(self, numbers: Floats) -> NDArray[Any]:
+        """Return whole numbers plus the offset, as int64, or uint64 if public values need it.
+
+        Missing numbers cannot be integers, so floats are returned if there are any.
+        """
+        if np.isnan(numbers).any():
+            return numbers + self.offset
+        max_magnitude = abs(self.offset) + max(abs(self.low), abs(self.high))
+        if max_magnitude < MAX_INT64:
+            limited = np.clip(numbers, -MAX_FLOAT_INT64, MAX_FLOAT_INT64)
+            return limited.astype(np.int64) + self.offset
+        # the bounds are wider than the public values, and may exceed the range of 64 bits
+        is_unsigned = len(self.values) > 0 and int(self.values[-1]) + self.offset > MAX_INT64
+        low, high = (0, MAX_UINT64) if is_unsigned else (-MAX_INT64 - 1, MAX_INT64)
+        clipped = np.ravel(np.clip(numbers, -(2.0**64), 2.0**64)).tolist()
+        whole = [min(max(int(number) + self.offset, low), high) for number in clipped]
+        integers = np.array(whole, dtype=np.uint64 if is_unsigned else np.int64)
+        shaped: NDArray[Any] = integers.reshape(np.shape(numbers))[()]  # a scalar for a scalar
+        return shaped
 
     @staticmethod
     def _dates(numbers: Floats) -> NDArray[np.datetime64]:
@@ -266,7 +297,8 @@ class Column:
         NaN becomes NaT.
         """
         is_missing_date = np.isnan(numbers)
-        microseconds = np.ceil(np.where(is_missing_date, 0, numbers)).astype(np.int64)
+        whole = np.ceil(np.where(is_missing_date, 0, numbers))
+        microseconds = np.clip(whole, -MAX_FLOAT_INT64, MAX_FLOAT_INT64).astype(np.int64)
         dates = microseconds.astype("datetime64[us]")
         return np.where(is_missing_date, np.datetime64("NaT", "us"), dates)
 
@@ -317,121 +349,3 @@ def natural_key(text: str) -> tuple[Any, ...]:
 
 PLAIN_TYPES = {str, int, bool, type(None)}
 """Types of hashable values for which None is the only missing value."""
-
-
-def printed_texts(value: Any) -> tuple[str, ...]:
-    """Return all strings that represent a number or a boolean: "10" and "10.0" for 10.0.
-
-    Other values have none.
-    """
-    if isinstance(value, bool | np.bool_):
-        return (str(bool(value)),)
-    if isinstance(value, int | np.integer):
-        return (str(int(value)),)
-    if not isinstance(value, float | np.floating):
-        return ()
-    number = float(value)
-    text = repr(number)
-    return (str(int(number)), text) if number.is_integer() else (text,)
-
-
-def is_missing(value: Any) -> bool:
-    """Indicate whether a value is None, NaN, numpy's masked value or pandas' NA."""
-    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return bool(value != value)  # NaN is not equal to itself
-
-
-def to_numbers(
-    values: NDArray[Any], name: str, offset: int = 0, *, nullable: bool = False
-) -> Floats:
-    """Return the values of a column minus an offset, as floats. Errors quote no value.
-
-    Each value is converted independently of all others. Dates become microseconds since 1970.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Numbers, dates or objects, possibly masked.
-    name : str
-        Name of the column for the error message.
-    offset : int
-        Number subtracted before the conversion to float, if the data type allows it.
-    nullable : bool
-        Whether the error message refers to a column that can have missing values.
-    """
-    refusal = NotNumbersError(not_numbers_message([name], nullable))
-    numbers: Floats = call_or_raise(_subtract_as_floats, values, offset, error=refusal)
-    return numbers
-
-
-def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
-    """Return values minus an offset as floats. Exceptions can quote a private value.
-
-    Masked values and NaT become NaN. All NaN values are given the same bit pattern, since a
-    signalling NaN would cause warnings in later operations.
-    """
-    if values.dtype.kind in "iuf" and not offset and not np.ma.isMaskedArray(values):
-        floats = values.astype(np.float64)
-        missing = np.isnan(floats)
-        if missing.any():
-            floats[missing] = np.nan
-        return floats
-    missing = np.ma.getmaskarray(values)
-    values = np.ma.getdata(values)
-    if values.dtype.kind == "M":  # dates
-        missing = missing | np.isnat(values)
-        values = values.astype("datetime64[us]").astype(np.int64)
-    items = values.tolist() if values.dtype == object else [values]
-    # numpy would silently convert complex numbers to their real parts
-    if any(isinstance(item, complex) or _dtype_kind(item) == "c" for item in items):
-        raise TypeError("complex")
-    if offset and values.dtype.kind in "iu":
-        # differences that overflow int64 are far outside the range of exact floats
-        numbers = (values.astype(np.int64) - np.int64(offset)).astype(np.float64)
-    else:
-        numbers = np.asarray(values, dtype=np.float64) - offset
-    return np.where(missing | np.isnan(numbers), np.nan, numbers)
-
-
-def _dtype_kind(values: Any) -> str:
-    """Return the `dtype.kind` of an array or a numpy scalar, or "O" for other objects."""
-    dtype = getattr(values, "dtype", None)
-    return str(getattr(dtype, "kind", "O"))
-
-
-IMPUTATION_ADVICE = (
-    "Impute with PublicFit(SimpleImputer()), encode text with "
-    "PublicFit(OneHotEncoder(sparse_output=False, handle_unknown='ignore')), or use "
-    "SemiPrivateBoostingClassifier, which accepts both, or MarginalQueries(missing=[...])."
-)
-"""Remedies for missing numbers and for text in columns of numbers."""
-
-
-def not_numbers_message(names: Sequence[str], nullable: bool = False) -> str:
-    """Return the error message about invalid values in numeric columns.
-
-    The message does not reveal which column or row contains the invalid value.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Names of all numeric columns that can contain an invalid value.
-    nullable : bool
-        Whether values can be missing.
-    """
-    n_others = len(names) - MAX_LISTED_COLUMNS
-    listed = ", ".join(names[:MAX_LISTED_COLUMNS])
-    listed += f" and {n_others} others" if n_others > 0 else ""
-    columns = f"Column {listed}" if len(names) == 1 else f"Columns {listed}"
-    if nullable:
-        return (
-            f"{columns} must contain numbers only, as in the public rows, but at least one value "
-            "is neither a number nor missing (the row is withheld). Convert the invalid values, or "
-            "drop the column."
-        )
-    return (
-        f"{columns} must contain numbers only, without missing or infinite values, but X contains "
-        "NaN, infinity, a value too large for float64, or text (the row is withheld; each argument "
-        f"must be a number, or a string that is a number). {IMPUTATION_ADVICE}"
-    )

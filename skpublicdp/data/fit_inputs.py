@@ -35,6 +35,8 @@ from skpublicdp.data.schema import (
 )
 from skpublicdp.data.streaming import RowSource, as_rows
 from skpublicdp.data.tables import ColumnType, Table
+from skpublicdp.data.text_columns import warn_about_text
+from skpublicdp.data.value_conversion import types_with_dates
 from skpublicdp.typing import Floats, Mask
 
 
@@ -106,10 +108,12 @@ def read_fit_inputs(
     if not isinstance(nullable, bool):
         nullable = _column_positions(nullable, column_names(table))
     schema = build_schema(table, public_tables, bounds=bounds, nullable=nullable, numeric=numeric)
+    warn_about_text(schema, public_tables)
     roles = roles.capped(estimator, groups)
     target = encode_target(target_reader, roles, y, X_public=X_public, y_public=y_public)
     source = _open_private_rows(roles, target, schema, finite=nullable is not True)
-    bounded = frozenset(parse_bounds(bounds, schema.names, table.types))
+    types = types_with_dates(table, public_tables)
+    bounded = frozenset(parse_bounds(bounds, schema.names, types))
     encoded_tables = [schema.encode(public, clamp=clamp) for public in public_tables]
     raw_public = np.concatenate([np.empty((0, table.shape[1])), *encoded_tables])
     sample = without_augmentation(raw_public)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import date
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.data.column import Column, is_missing, printed_texts
+from skpublicdp.data.column import Column
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -26,6 +26,7 @@ from skpublicdp.data.tables import (
     ColumnType,
     Table,
 )
+from skpublicdp.data.value_conversion import is_date, is_missing, printed_texts
 
 
 def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
@@ -52,7 +53,7 @@ def infer_public_kind(values: NDArray[Any]) -> str:
     The kind is ANYTHING if the values are of several kinds or are all missing.
     """
     kinds = {_kind_of_value(value) for value in values.tolist() if not is_missing(value)}
-    return kinds.pop() if kinds in ({TEXT}, {BOOLEAN}, {NUMBER}) else ANYTHING
+    return kinds.pop() if kinds in ({TEXT}, {BOOLEAN}, {NUMBER}, {DATE}) else ANYTHING
 
 
 def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
@@ -132,18 +133,19 @@ def _kind_of_value(value: Any) -> str:
         return TEXT
     if isinstance(value, bool | np.bool_):
         return BOOLEAN
-    if isinstance(value, int | float | np.number):
+    if isinstance(value, int | float | Decimal | np.number):
         return NUMBER
-    return DATE if isinstance(value, date | np.datetime64) else ANYTHING
+    return DATE if is_date(value) else ANYTHING
 
 
 def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
     """Return the kind of a schema column, and whether it accepts values of a given kind.
 
-    Numeric columns accept text, since each string is separately converted to a number or rejected.
+    Columns of numbers or dates accept text, since each string is separately converted to a number
+    or a date, or rejected.
     """
     if column.is_datetime:
-        return DATE, new_kind == DATE
+        return DATE, new_kind in (DATE, TEXT)
     if column.categorical:
         return _accepted_as_category(column, new_kind)
     # booleans can replace 0 and 1, unless the column also contains other numbers

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -86,16 +88,49 @@ def read_metadata(source: Any) -> ColumnMetadata | None:
 
 def _parse_file(path: Path) -> Any:
     """Return the content of a JSON or YAML file."""
-    text = path.read_text(encoding="utf-8")
-    if path.suffix.lower() == ".json":
-        return json.loads(text)
+    is_json = path.suffix.lower() == ".json"
+    try:
+        text = path.read_text(encoding="utf-8")
+        return json.loads(text, object_pairs_hook=_distinct) if is_json else _parse_yaml(text)
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        raise ValueError(
+            f"A metadata file must be valid {'JSON' if is_json else 'YAML'} in UTF-8, but "
+            f"{os.fspath(path)!r} is not: {reason}"
+        ) from None
+
+
+def _parse_yaml(text: str) -> Any:
+    """Return the content of a YAML file, or raise ValueError if it is invalid."""
     try:
         import yaml
     except ImportError:
         yaml = None  # raised below, so that the traceback shows a single error
     if yaml is None:
         raise ImportError("PyYAML must be installed to read YAML files. Run `pip install pyyaml`.")
-    return yaml.safe_load(text)
+
+    class DistinctLoader(yaml.SafeLoader):
+        """Loader that refuses mappings in which a key occurs twice."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            """Return a mapping after comparing the texts of its keys."""
+            _distinct([(key.value, None) for key, _ in node.value if isinstance(key.value, str)])
+            return super().construct_mapping(node, deep)
+
+    try:
+        return yaml.load(text, DistinctLoader)
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a dict of the pairs, or raise ValueError if a key, such as a column, occurs twice."""
+    mapping: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in mapping:
+            raise ValueError(f"{key!r} occurs twice.")
+        mapping[key] = value
+    return mapping
 
 
 def _entries(content: Any, *, is_file: bool) -> dict[str, _Entry] | None:
@@ -112,22 +147,49 @@ def _entries(content: Any, *, is_file: bool) -> dict[str, _Entry] | None:
     if not isinstance(content, Mapping) or not content:
         return None
     if _is_csvw(content):
-        columns = _csvw_columns(content)
-        return {name: _csvw_entry(column) for name, column in columns.items()}
+        return _read_columns(_csvw_columns(content), _csvw_entry)
     if _are_typed(content.get("columns")):
-        return {
-            str(name): _typed_entry(column, nullable=False)
-            for name, column in content["columns"].items()
-        }
+        return _read_columns(content["columns"], partial(_typed_entry, nullable=False))
     if all(_is_dpsynth(column, is_file=is_file) for column in content.values()):
-        return {str(name): _dpsynth_entry(column or {}) for name, column in content.items()}
+        return _read_columns(content, lambda column: _dpsynth_entry(column or {}))
     tables = _smartnoise_tables(content)
     if not tables:
         return None
-    return {
-        str(name): _typed_entry(column, nullable=True)
-        for name, column in _only_table(tables).items()
-    }
+    return _read_columns(_only_table(tables), partial(_typed_entry, nullable=True))
+
+
+def _read_columns(columns: Any, read_entry: Callable[[Any], _Entry]) -> dict[str, _Entry]:
+    """Return the entries of all columns. An error names the column that is invalid."""
+    entries = {}
+    for name, column in columns.items():
+        try:
+            entry = read_entry(column)
+            if isinstance(entry.values, list):
+                _check_categories(entry.values)
+            elif entry.values is not None:
+                _check_bounds(entry.values)
+        except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+            reason = "bounds are too large" if isinstance(error, OverflowError) else error
+            raise ValueError(
+                f"A metadata file must give bounds or categories that can be read, but those of "
+                f"column {name} are invalid: {reason}."
+            ) from None
+        entries[str(name)] = entry
+    return entries
+
+
+def _check_bounds(bounds: tuple[Any, Any]) -> None:
+    """Raise an error unless bounds are dates, or numbers that are finite as floats."""
+    numbers = [end for end in bounds if not isinstance(end, datetime)]
+    if not all(math.isfinite(float(number)) for number in numbers):
+        raise ValueError("bounds must be finite")
+
+
+def _check_categories(categories: list[Any]) -> None:
+    """Raise ValueError unless categories are single values, such as text and numbers."""
+    for category in categories:
+        if isinstance(category, Mapping | list | set | tuple):
+            raise ValueError(f"a category is a {type(category).__name__}, not a single value")
 
 
 def _only_table(tables: list[Any]) -> Any:
@@ -279,11 +341,13 @@ def _csvw_columns(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
         for key in ("datatype", "required")
         if key in level
     }
-    return {
-        _csvw_name(column): inherited | dict(column)
-        for column in schema.get("columns", ())
-        if not column.get("virtual")
-    }
+    return _distinct(
+        [
+            (_csvw_name(column), inherited | dict(column))
+            for column in schema.get("columns", ())
+            if not column.get("virtual")
+        ]
+    )
 
 
 def _csvw_name(column: Mapping[str, Any]) -> str:

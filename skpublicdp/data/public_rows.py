@@ -13,11 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from skpublicdp.data.column import DAY, MAX_LISTED_COLUMNS
+from skpublicdp.data.caller_advice import pipeline_advice
+from skpublicdp.data.column import DAY
 from skpublicdp.data.metadata_files import ColumnMetadata, read_metadata
 from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema, parse_bounds
 from skpublicdp.data.tables import Container, Table
-from skpublicdp.data.validation import pipeline_advice
+from skpublicdp.data.value_messages import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.typing import Floats, Mask
 

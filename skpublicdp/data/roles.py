@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import call_silently
+from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.public_rows import DescribedRows
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.sites import RowSubset
@@ -31,7 +32,6 @@ from skpublicdp.data.validation import (
     as_numbers,
     check_columns,
     check_container,
-    pipeline_advice,
     read_table,
     refuse_text,
 )
@@ -479,5 +479,6 @@ def check_same_kinds(X: Table, public: Table) -> None:
         if len(kinds) > 1 and ANYTHING not in kinds and not are_numbers:
             raise ValueError(
                 f"Column {name} must contain values of the same type in X and X_public; got "
-                f"{type_.kind} in X and {public_type.kind} in X_public. Convert one of them."
+                f"{type_.kind} in X and {public_type.kind} in X_public. Convert one of them, for "
+                "example text to dates with pandas.to_datetime."
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,15 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, call_or_raise, call_silently
-from skpublicdp.data.column import (
-    MAX_EXACT_INTEGER,
-    MISSING,
-    OTHER,
-    Column,
-    is_missing,
-    not_numbers_message,
-    to_numbers,
-)
+from skpublicdp.data.column import MAX_EXACT_INTEGER, MISSING, OTHER, Column
 from skpublicdp.data.tables import (
     ANYTHING,
     BOOLEAN,
@@ -29,6 +21,8 @@ from skpublicdp.data.tables import (
     Container,
     Table,
 )
+from skpublicdp.data.value_conversion import is_missing, public_numbers, types_with_dates
+from skpublicdp.data.value_messages import kind_of_object, not_numbers_message, unreadable_message
 from skpublicdp.typing import Floats, Mask
 
 __all__ = [
@@ -39,9 +33,6 @@ __all__ = [
     "Schema",
     "build_schema",
     "column_names",
-    "is_missing",
-    "not_numbers_message",
-    "to_numbers",
 ]
 
 Coder = Callable[[NDArray[Any]], NDArray[Any]]
@@ -160,7 +151,7 @@ class Schema:
             if values.dtype.kind in "iub" and not np.ma.isMaskedArray(values):
                 continue  # integers and booleans are finite
             try:
-                numbers = to_numbers(values, column.name)
+                numbers = column.to_numbers(values)
                 is_invalid |= not column.nullable and not np.isfinite(numbers).all()
             except NotNumbersError:
                 is_invalid = True
@@ -187,7 +178,8 @@ class Schema:
         columns = columns or [column for column, _ in numeric]
         may_be_missing = all(column.nullable for column in columns)
         names = [column.name for column in columns]
-        error = NotNumbersError(not_numbers_message(names, may_be_missing))
+        dates = [column.name for column in columns if column.is_datetime]
+        error = NotNumbersError(not_numbers_message(names, may_be_missing, dates))
         error.names = () if may_be_missing else tuple(names)
         return error
 
@@ -289,12 +281,12 @@ def build_schema(
     Schema
         The columns.
     """
-    names = column_names(X)
-    limits = parse_bounds(bounds, names, X.types)
+    names, X_types = column_names(X), types_with_dates(X, public)
+    limits = parse_bounds(bounds, names, X_types)
     columns = []
     for position, name in enumerate(names):
         public_parts = [table.column(position) for table in public]
-        types = [X.types[position], *(table.types[position] for table in public)]
+        types = [X_types[position], *(table.types[position] for table in public)]
         if not numeric and _is_categorical(types, X.is_frame, public_parts):
             columns.append(_categorical_column(name, types, public_parts))
         else:
@@ -361,10 +353,18 @@ def _categorical_column(
     if all_boolean and (present or types[0].kind == BOOLEAN):
         declared = [False, True]  # domain of the type, which does not depend on any row
     if not values and not declared:
+        conversion = ""
+        if types[0].kind == ANYTHING:
+            conversion = (
+                ". The type object does not say what the column contains: convert dates with "
+                "pandas.to_datetime, and numbers with pandas.to_numeric"
+            )
         raise ValueError(
             f"The categories of column {name} must come from public rows or from the column's "
-            "type. Pass X_public or is_public, or declare the categories."
+            f"type. Pass X_public or is_public, or declare the categories{conversion}."
         )
+    if not all(isinstance(value, Hashable) for value in present):
+        raise ValueError(unreadable_message(name, dict.fromkeys(map(kind_of_object, present))))
     try:
         distinct = sorted({*present, *declared})
     except TypeError:  # values of several types
@@ -406,13 +406,18 @@ def _numeric_column(
         Whether the column can have missing values and infinities. With None, the column is nullable
         if a public value is missing.
     """
-    offset = _exact_offset(public_parts)
-    numbers = [_public_numbers(part, name, offset) for part in public_parts]
+    offset, dates = _exact_offset(public_parts), type_.kind == DATE
+    numbers = [public_numbers(part, name, offset, dates=dates) for part in public_parts]
     values = np.concatenate([np.empty(0), *numbers])
     if nullable is None:
         nullable = bool(np.isnan(values).any())
     if nullable:
         values = values[np.isfinite(values)]
+    elif dates and not np.isfinite(values).all():
+        raise ValueError(
+            f"Input X contains a missing date in public rows of the column {name}. Drop these "
+            "rows, or impute the values."
+        )
     elif not np.isfinite(values).all():
         raise ValueError(
             f"Input X contains NaN or infinity in public rows of the numeric column {name}. Drop "
@@ -442,24 +447,9 @@ def _numeric_column(
         high=high,
         integral=bool(len(distinct) and is_integral),
         nullable=nullable,
-        is_datetime=type_.kind == DATE,
+        is_datetime=dates,
         offset=offset,
     )
-
-
-def _public_numbers(values: NDArray[Any], name: str, offset: int) -> Floats:
-    """Return the public values of a numeric column minus an offset, as floats.
-
-    A NotNumbersError is raised if some public value is not a number.
-    """
-    try:
-        return to_numbers(values, name, offset)
-    except NotNumbersError:
-        raise NotNumbersError(
-            f"Column {name} must contain numbers, according to its declared type or its other "
-            "public values, but at least one public value is not a number. Convert this value, or "
-            "declare the column as text."
-        ) from None
 
 
 def _exact_offset(public_parts: Sequence[Any]) -> int:

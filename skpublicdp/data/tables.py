@@ -120,9 +120,9 @@ class Container:
             Public categories.
         """
         if column.dtype != object:
-            # by numpy's dtype.kind: floats, signed integers, dates
-            type_of_kind = {"f": nw.Float64(), "i": nw.Int64(), "M": nw.Datetime("us")}
-            return column, type_of_kind[column.dtype.kind]
+            # by numpy's dtype.kind: floats, integers, dates
+            types = {"f": nw.Float64(), "i": nw.Int64(), "u": nw.UInt64(), "M": nw.Datetime("us")}
+            return column, types[column.dtype.kind]
         category_types = set(map(type, categories.tolist()))
         if self.library == "pandas":
             return column, nw.String() if category_types <= {str} else nw.Object()

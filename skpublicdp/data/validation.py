@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from numbers import Real
 from os import PathLike
-from types import FrameType
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
-from skpublicdp.data.column import MAX_LISTED_COLUMNS
+from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds, kind_mismatch_message
-from skpublicdp.data.schema import column_names, not_numbers_message, to_numbers
+from skpublicdp.data.schema import column_names
 from skpublicdp.data.streaming import is_streamed
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -30,24 +27,17 @@ from skpublicdp.data.tables import (
     Table,
     is_frame,
 )
+from skpublicdp.data.value_conversion import is_missing, to_numbers
+from skpublicdp.data.value_messages import (
+    MAX_LISTED_COLUMNS,
+    date_advice,
+    kind_of_object,
+    not_numbers_message,
+    remedy_for,
+    unreadable_message,
+)
 from skpublicdp.exceptions import warn
 from skpublicdp.typing import Floats
-
-PIPELINE_ADVICE = (
-    ". In a pipeline, the earlier steps must also transform X_public: enable metadata routing and "
-    "pass transform_input=['X_public'] to Pipeline."
-)
-"""Advice for the case that public rows do not match private rows that earlier steps transformed."""
-
-
-def pipeline_advice() -> str:
-    """Return the end of a message: advice within a pipeline's `fit`, or else a full stop."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if isinstance(frame.f_locals.get("self"), Pipeline):
-            return PIPELINE_ADVICE
-        frame = frame.f_back
-    return "."
 
 
 def read_table(
@@ -121,7 +111,14 @@ def check_columns(
     check_types(table)
     if numeric and table.is_frame:
         columns = dict(zip(column_names(table), (type_.kind for type_ in table.types), strict=True))
-        encodable = {column: kind for column, kind in columns.items() if kind in (TEXT, CATEGORY)}
+        # text in a column of dates is converted row by row
+        at_fit = () if reset else getattr(estimator, "_columns_at_fit", ())
+        dates = {column.name for column in at_fit if column.is_datetime}
+        encodable = {
+            column: kind
+            for column, kind in columns.items()
+            if kind in (TEXT, CATEGORY) and column not in dates
+        }
         if encodable and kinds and not reset:
             column, kind = next(iter(encodable.items()))
             raise NotNumbersError(kind_mismatch_message(column, NUMBER, kind))
@@ -158,15 +155,18 @@ def _encoding_advice(estimator: Any, kinds: Mapping[Any, str]) -> str:
         "needs no encoding, or encode only these columns with "
         "PublicFit(make_column_transformer((OneHotEncoder(sparse_output=False, "
         f"handle_unknown='ignore'), [{listed}]), remainder='passthrough')), which is fitted on the "
-        "public rows (describe_columns can create these rows from a code book)."
+        "public rows (describe_columns can create these rows from a code book). Convert text that "
+        "contains dates or numbers with pandas.to_datetime or pandas.to_numeric instead."
     )
 
 
 def refuse_text(estimator: Any, public: Table) -> None:
     """Raise NotNumbersError if a column of dtype object contains text in a public row.
 
-    Only public values are read, so the message cannot reveal that a private row contains text.
+    Only public values are read, so the message cannot reveal that a private row contains text. For
+    estimators that accept only numbers, dates are refused, too.
     """
+    reads_dates = hasattr(type(estimator), "_columns_at_fit")
     text: dict[Any, str] = {}
     for position, (name, type_) in enumerate(zip(column_names(public), public.types, strict=True)):
         if type_.kind != ANYTHING:
@@ -174,7 +174,14 @@ def refuse_text(estimator: Any, public: Table) -> None:
         column = public.column(position)
         _, failure = call_silently(to_numbers, column, name)
         values = column.tolist()
-        if failure is None or not any(isinstance(value, str) for value in values):
+        if failure is None:
+            continue
+        kinds = dict.fromkeys(kind_of_object(value) for value in values if not is_missing(value))
+        if set(kinds) == {"dates"} and not reads_dates:
+            raise NotNumbersError(date_advice(name))
+        if not kinds.keys() <= {"numbers", "text", "booleans", "dates"}:
+            raise NotNumbersError(unreadable_message(name, kinds))
+        if "text" not in kinds:
             continue
         if any(isinstance(value, Real) and value == value for value in values):
             raise NotNumbersError(
@@ -198,7 +205,7 @@ def check_types(table: Table) -> None:
         if not type_.usable:
             raise ValueError(
                 f"Column {name} must contain numbers, booleans, dates, text or categories; got "
-                f"{type_.kind}. Convert or drop the column."
+                f"{type_.kind}. {remedy_for(type_.kind)}"
             )
 
 
@@ -228,11 +235,17 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
     if fitted_names is None or not has_names:
         validate_data(estimator, placeholder, reset=False, skip_check_array=True)
         if has_names:
-            warn(
-                f"{name} has feature names, but {type(estimator).__name__} was fitted without "
-                f"feature names{pipeline_advice() if name == 'X_public' else ''}",
-                UserWarning,
-            )
+            if name == "X_public":
+                message = (
+                    "X_public has feature names, but X has none, so columns are matched by position"
+                    f"{pipeline_advice()}"
+                )
+            else:
+                message = (
+                    f"{name} has feature names, but {type(estimator).__name__} was fitted without "
+                    "feature names"
+                )
+            warn(message, UserWarning)
         return table
     missing = [label for label in fitted_names if label not in labels]
     unknown = [label for label in labels if label not in fitted_names]
@@ -270,11 +283,7 @@ def as_numbers(table: Table) -> Floats:
     names = column_names(table)
     dates = [name for name, type_ in zip(names, table.types, strict=True) if type_.kind == DATE]
     if dates:
-        raise ValueError(
-            f"Column {dates[0]} must contain numbers here; got dates. Convert them, for example to "
-            "days since a fixed date, or use SemiPrivateClassifier or "
-            "SemiPrivateBoostingClassifier, which accept dates."
-        )
+        raise ValueError(date_advice(dates[0]))
     nullable = [name for name, type_ in zip(names, table.types, strict=True) if type_.nullable]
     # all columns share one error, since private rows determine which column is invalid
     refusal = NotNumbersError(not_numbers_message(nullable or names))

@@ -8,6 +8,7 @@ from skpublicdp.hypotheses.base import (
     PublicSample,
 )
 from skpublicdp.hypotheses.boxes import Intervals, Rectangles
+from skpublicdp.hypotheses.class_checks import check_hypothesis_class
 from skpublicdp.hypotheses.conjunctions import Conjunctions
 from skpublicdp.hypotheses.corrections import Corrections
 from skpublicdp.hypotheses.finite import FiniteClass, ListedCover, Union
@@ -35,4 +36,5 @@ __all__ = [
     "Stumps",
     "Thresholds",
     "Union",
+    "check_hypothesis_class",
 ]

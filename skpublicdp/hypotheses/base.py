@@ -214,8 +214,16 @@ class HypothesisClass(BaseEstimator, ABC):
     """A class of prediction rules that can be reduced to a finite cover using public rows.
 
     To add a class, create a subclass, define its settings as ``__init__`` parameters (as in
-    scikit-learn estimators) and implement `build_cover`.
+    scikit-learn estimators) and implement `build_cover`. Covers of classes from outside this
+    package are checked on the public rows, as by `check_hypothesis_class`.
     """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let classes from outside this package check the covers that they build."""
+        super().__init_subclass__(**kwargs)
+        from skpublicdp.hypotheses.class_checks import check_built_covers  # imports this module
+
+        check_built_covers(cls)
 
     @abstractmethod
     def build_cover(self, public: PublicSample, *, alpha: float, beta: float) -> Cover:
@@ -238,6 +246,18 @@ class HypothesisClass(BaseEstimator, ABC):
         """
 
 
+def is_of_package(hypothesis_class: type) -> bool:
+    """Indicate whether a class is part of this package."""
+    return hypothesis_class.__module__.partition(".")[0] == __name__.partition(".")[0]
+
+
+OWN_CLASS_ASSUMPTION = (
+    "the cover of {} depends on public rows alone, and a row changes its error counts by at most "
+    "the row's weight, regardless of other rows"
+)
+"""Assumption about a hypothesis class that is not part of this package."""
+
+
 def assumptions_of_class(hypotheses: HypothesisClass | None) -> tuple[str, ...]:
     """Return the assumptions of a hypothesis class that the privacy receipt of a fit must state.
 
@@ -248,6 +268,8 @@ def assumptions_of_class(hypotheses: HypothesisClass | None) -> tuple[str, ...]:
         return ()
     # a dict is an ordered set
     assumptions: dict[str, None] = dict.fromkeys(getattr(hypotheses, "_assumptions", ()))
+    if not is_of_package(type(hypotheses)):
+        assumptions |= {OWN_CLASS_ASSUMPTION.format(type(hypotheses).__name__): None}
     for value in hypotheses.get_params(deep=False).values():
         members = value if isinstance(value, list | tuple) else [value]
         for member in members:

@@ -31,6 +31,13 @@ Prior = Sequence[int] | Integers
 """Positive integer prior weight of each option."""
 
 
+MAX_ERRORS = 2**55
+"""Maximum magnitude of an error count in a `Leaf`.
+
+The sums of a product of up to 64 leaves, and differences of these sums, then fit into int64.
+"""
+
+
 class Family(ABC):
     """Abstract base class for the nodes of an expression.
 
@@ -88,6 +95,14 @@ class Leaf(Family):
             raise ValueError(
                 "errors must be a non-empty int64 array whose last axis indexes members; got "
                 f"{self.errors.dtype} of shape {self.errors.shape}."
+            )
+        if (
+            self.errors.size
+            and not -MAX_ERRORS <= self.errors.min() <= self.errors.max() <= MAX_ERRORS
+        ):
+            raise ValueError(
+                f"errors must be at most {MAX_ERRORS} in magnitude, because differences of larger "
+                "counts would overflow. Counts of rows are far smaller."
             )
 
     @property

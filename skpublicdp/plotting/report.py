@@ -335,7 +335,11 @@ def _threats(receipt: PrivacyReceipt) -> Iterator[str]:
 def _public_exposure(receipt: PrivacyReceipt) -> Iterator[str]:
     """Yield a sentence about the public rows, if there are any."""
     if receipt.n_public:
-        yield f"The {receipt.n_public} public rows are not protected."
+        yield (
+            f"The {receipt.n_public} public rows are not protected. All names of categories are "
+            "values of public rows or declared types, so texts that are displayed are public "
+            "values."
+        )
 
 
 def _figures(estimator: Any) -> Iterator[tuple[Any, str]]:

@@ -13,6 +13,7 @@ import tempfile
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
+from fractions import Fraction
 from numbers import Real
 from pathlib import Path
 from typing import Any, Self, overload
@@ -30,7 +31,7 @@ from skpublicdp.accounting.filters import (
     SpentTotals,
 )
 from skpublicdp.exceptions import PrivacyBudgetError
-from skpublicdp.privacy.budget_file import BudgetFile, Entry
+from skpublicdp.privacy.budget_file import UNUSABLE_FILE, BudgetFile, Entry
 from skpublicdp.privacy.seeds import SEEDED_TWICE
 from skpublicdp.privacy.ticket import USED_TICKET
 
@@ -39,6 +40,14 @@ LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoin
 
 In SQLite, columns selected alongside max() are taken from the row that attains the maximum.
 """
+
+STORED_ENTRY = "SELECT event, disjoint, total FROM entries WHERE number = ?"
+"""SQL query for the entry that was just written, which a trigger could have changed or removed."""
+
+TOTAL_TOLERANCE = Fraction(1, 10**9)
+"""Relative amount by which a stored total may be below the sum of the stored events.
+
+Other versions may round the cost of an event to other digits."""
 
 N_SEEDED = "SELECT count(*) FROM entries WHERE seeded"
 """SQL query for the number of fits that used a `random_state`."""
@@ -139,6 +148,7 @@ class PrivacyBudget:
             os.close(handle)
             atexit.register(_remove_file, path, os.getpid())
         self._file = BudgetFile.open(str(Path(path).resolve()), self._filter, for_tests=for_tests)
+        self._check_running_totals()
 
     @property
     def epsilon(self) -> float:
@@ -193,8 +203,10 @@ class PrivacyBudget:
         PrivacyBudget
             Budget for fits that use only the rows of this group.
         """
-        if not isinstance(name, str) or not name:
-            raise ValueError(f"name must be a non-empty string; got {name!r}.")
+        if not _is_text(name) or not name:
+            raise ValueError(
+                f"name must be a non-empty string without surrogate characters; got {name!r}."
+            )
         if self._group:
             raise ValueError(f"This budget already belongs to the group {self._group!r}.")
         budget = object.__new__(type(self))
@@ -256,7 +268,7 @@ class PrivacyBudget:
             If the event costs more than the remaining budget, if it is the second seeded event, or
             if its ticket has already been used. The budget is not charged in these cases.
         """
-        if not isinstance(who, str) or not 0 <= n_rows < 1 << 63:
+        if not _is_text(who) or not 0 <= n_rows < 1 << 63:
             raise ValueError(
                 "who must be a string and n_rows a non-negative integer; "
                 f"got {who!r} and {n_rows!r}."
@@ -275,6 +287,9 @@ class PrivacyBudget:
                 )
             except sqlite3.IntegrityError:
                 raise PrivacyBudgetError(USED_TICKET) from None
+            stored = connection.execute(STORED_ENTRY, (written.lastrowid,)).fetchone()
+            if stored != (to_text(event), self._group, total):
+                raise PrivacyBudgetError(UNUSABLE_FILE.format("it does not keep new entries"))
             connection.execute("COMMIT")
         return int(written.lastrowid or 0)
 
@@ -409,6 +424,27 @@ class PrivacyBudget:
     def __sklearn_clone__(self) -> Self:
         return self
 
+    def _check_running_totals(self) -> None:
+        """Raise PrivacyBudgetError if a total in the file is below the sum of the file's events.
+
+        The totals decide which fits are admitted, so a changed total would admit too many.
+        """
+        sums: dict[str, SpentTotals] = {}
+        query = "SELECT number, event, disjoint, total FROM entries ORDER BY number"
+        for number, event, group, text in self._file.read(query):
+            total = _parse_totals(text)
+            try:
+                price = SpentTotals.from_event(from_text(event))
+            except (AttributeError, KeyError, TypeError, ValueError):
+                raise PrivacyBudgetError(
+                    UNUSABLE_FILE.format(f"the event of entry {number} cannot be read")
+                ) from None
+            sums[group] = sums.get(group, ZERO_SPENT) + price
+            if not total.covers(sums[group], TOTAL_TOLERANCE):
+                raise PrivacyBudgetError(
+                    UNUSABLE_FILE.format(f"the total of entry {number} is below its events")
+                )
+
     def _parse_last_totals(self, records: list[Any]) -> dict[str, SpentTotals]:
         """Return each group's total from the records of `LAST_TOTALS`; "" stands for all rows."""
         return {group: _parse_totals(total) for group, total, _ in records}
@@ -451,6 +487,11 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real | Decimal)
 
 
+def _is_text(value: Any) -> bool:
+    """Indicate whether a value is a string that can be stored, i.e. contains no surrogates."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+
+
 def _check_delta(delta: Any) -> None:
     """Raise ValueError unless δ is a number in [0, 1)."""
     if not _is_number(delta) or not 0 <= delta < 1:
@@ -460,13 +501,16 @@ def _check_delta(delta: Any) -> None:
 def _parse_totals(text: str) -> SpentTotals:
     """Return the totals from the JSON string of an entry, or raise if the format is outdated."""
     try:
-        return SpentTotals.from_text(text)
+        totals = SpentTotals.from_text(text)
     except (AttributeError, TypeError, ValueError):
         raise PrivacyBudgetError(
             "The file of this PrivacyBudget was written by an earlier version of skpublicdp, and "
             "this version cannot read the totals. Use the earlier version, or start a new budget "
             "with the remaining epsilon."
         ) from None
+    if any(price is not None and price < 0 for price in totals):
+        raise PrivacyBudgetError(UNUSABLE_FILE.format("a total is negative"))
+    return totals
 
 
 def _remove_file(path: str, owner: int) -> None:

@@ -607,8 +607,8 @@ class ColumnMethodsMixin:
             name = self._schema.names[position]
             raise ValueError(
                 f"Column {name} is categorical, but cdf, quantile, histogram and mean require a "
-                "numeric column. If the column contains numbers as text, convert them before the "
-                "fit, for example with pandas.to_numeric."
+                "numeric column. If the column contains numbers or dates as text, convert them "
+                "before the fit, for example with pandas.to_numeric or pandas.to_datetime."
             )
         weights = self._released.queries.weights
         if weights is not None and position == weights.position:

@@ -23,11 +23,11 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp.accounting import REPLACE_ROW
-from skpublicdp.data.column import IMPUTATION_ADVICE, MAX_LISTED_COLUMNS
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.schema import Schema
+from skpublicdp.data.value_messages import IMPUTATION_ADVICE, MAX_LISTED_COLUMNS
 from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
 from skpublicdp.query_release.marginals.weights import WeightColumn

@@ -12,8 +12,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.parameters import Seed, check_level
-from skpublicdp.data.column import MAX_LISTED_COLUMNS
 from skpublicdp.data.schema import Schema
+from skpublicdp.data.value_messages import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import SyntheticTailsWarning, warn
 from skpublicdp.guarantees.growth import check_ranges
 from skpublicdp.privacy.ledger import public_seed

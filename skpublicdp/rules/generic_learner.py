@@ -24,7 +24,12 @@ from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, Hypothesis, HypothesisClass, PublicSample
-from skpublicdp.hypotheses.base import assumptions_of_class, check_public_values, tabulate
+from skpublicdp.hypotheses.base import (
+    assumptions_of_class,
+    check_public_values,
+    is_of_package,
+    tabulate,
+)
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.cover_classifier import (
     COVER_PARAMETERS,
@@ -153,7 +158,8 @@ class GenericLearnerClassifier(CoverClassifier):
         If `y` contains -1 and one other value, in which case -1 could be a label or could mean
         "unlabelled".
     TooFewRowsWarning
-        If `guarantee_` is 1, which means that no accuracy bound holds.
+        If `guarantee_` is 1, which means that no accuracy bound holds. Not given in a search or
+        cross-validation of scikit-learn.
 
     See Also
     --------
@@ -328,6 +334,7 @@ class GenericLearnerClassifier(CoverClassifier):
             may_be_known("which rows are labelled", self.classes),
             *described,
             *assumptions_of_class(self.hypotheses),
+            *_sanitizer_assumptions(self.sanitizer),
         )
 
     def _store_rule(self, rows: LabelledRows, hypothesis: Hypothesis, cover: Cover) -> None:
@@ -471,6 +478,13 @@ class SyntheticPoints(NamedTuple):
     points: Floats
     secure_randomness: bool
     depends_on_rows: bool
+
+
+def _sanitizer_assumptions(sanitizer: Any) -> tuple[str, ...]:
+    """Return the assumption about a sanitizer that is not part of this package, or ()."""
+    if sanitizer is None or is_of_package(type(sanitizer)):
+        return ()
+    return (f"{type(sanitizer).__name__} is private with its given budget for all possible rows",)
 
 
 def unfitted_sanitizer(sanitizer: Any) -> tuple[Any, Fraction]:

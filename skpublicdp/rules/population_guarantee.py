@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skpublicdp.data.public_rows import public_data_assumptions
-from skpublicdp.exceptions import TooFewRowsWarning, warn
+from skpublicdp.exceptions import TooFewRowsWarning, is_in_search, warn
 from skpublicdp.guarantees import (
     Cuts,
     Promise,
@@ -85,9 +85,10 @@ def why_no_guarantee(X_public: Any, *, several: bool) -> str:
 def warn_if_vacuous(guarantee: Promise, n_private: int, n_public: int, epsilon: float) -> None:
     """Warn if the bound on the excess error is 1, which is vacuous.
 
-    The warning text depends on public numbers only.
+    The warning text depends on public numbers only. In a search of scikit-learn, nobody reads the
+    bounds of the candidates.
     """
-    if guarantee.bound is not None and guarantee.bound >= 1:
+    if guarantee.bound is not None and guarantee.bound >= 1 and not is_in_search():
         warn(
             f"No accuracy bound holds for {n_private} private and {n_public} public rows at ε = "
             f"{epsilon:g}. Privacy is unaffected, and guarantee_reason_ lists the terms of the "

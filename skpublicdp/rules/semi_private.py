@@ -132,7 +132,8 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
     SlicedPublicDataWarning
         If `X_public` has as many rows as `X`, in which case cross-validation would slice it.
     TooFewRowsWarning
-        If `guarantee_` is 1, which means that no accuracy bound holds.
+        If `guarantee_` is 1, which means that no accuracy bound holds. Not given in a search or
+        cross-validation of scikit-learn.
 
     See Also
     --------

@@ -34,7 +34,7 @@ from skpublicdp.guarantees.sanitizer_bounds import (
     n_multisets,
 )
 from skpublicdp.hypotheses import Cover, HypothesisClass, PublicSample, Thresholds
-from skpublicdp.hypotheses.base import tabulate
+from skpublicdp.hypotheses.base import assumptions_of_class, tabulate
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats, Integers
@@ -201,7 +201,12 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         self.points_ = np.repeat(domain, data_sets[drawn], axis=0)
         self._sizes: dict[str, Any] = {"n": n, "epsilon": epsilon, "n_points": int(points), **sizes}
         self._independent = ledger.rows_per_person == 1
-        self.privacy_ = ledger.receipt(assumptions=("the number of private rows may be known",))
+        self.privacy_ = ledger.receipt(
+            assumptions=(
+                "the number of private rows may be known",
+                *assumptions_of_class(self.hypotheses),
+            )
+        )
         return self
 
     def sample(self, n: int | Integral = 1) -> Floats:

@@ -278,3 +278,69 @@ def test_yaml_needs_its_package(tmp_path, monkeypatch):
     with pytest.raises(ImportError, match="PyYAML"):
         describe_columns(path)
     assert describe_columns(written(tmp_path, CSVW)).shape == (300, 6)
+
+
+BAD_FILES = {
+    "nested categories": ("yaml", "g:\n  possible_values: [[1, 2], [3]]\n", "column g .*a list"),
+    "a dict as category": ("yaml", "g:\n  possible_values: [{a: 1}]\n", "column g .*a dict"),
+    "huge bound": ("yaml", f"g:\n  min_value: 0\n  max_value: 1{'0' * 4000}\n", "column g .*large"),
+    "infinite bound": ("yaml", "g:\n  min_value: 0\n  max_value: .inf\n", "column g .*finite"),
+    "text as bound": ("yaml", "g:\n  min_value: low\n  max_value: 3\n", "column g .*low"),
+    "list as bound": ("yaml", "g:\n  min_value: [1]\n  max_value: 3\n", "column g .*invalid"),
+    "a number as categories": ("yaml", "g:\n  possible_values: 3\n", "column g .*invalid"),
+    "twice": (
+        "yaml",
+        "g:\n  possible_values: [1]\ng:\n  possible_values: [2]\n",
+        "'g' occurs twice",
+    ),
+    "broken": ("yaml", "g: [1, 2\n", "valid YAML"),
+    "tags": ("yaml", "g: !!python/object/apply:os.getcwd []\n", "valid YAML"),
+    "json twice": (
+        "json",
+        '{"columns": {"g": {"type": "boolean"}, "g": {"type": "boolean"}}}',
+        "'g' occurs twice",
+    ),
+    "json huge": ("json", f'{{"columns": {{"g": {"9" * 5000}}}}}', "valid JSON"),
+    "json deep": ("json", "[" * 100_000, "nested too deeply"),
+    "json broken": ("json", '{"columns": ', "valid JSON"),
+    "csvw twice": (
+        "json",
+        json.dumps(
+            {
+                "@context": "http://www.w3.org/ns/csvw",
+                "tableSchema": {"columns": 2 * [{"name": "g", "datatype": "boolean"}]},
+            }
+        ),
+        "'g' occurs twice",
+    ),
+    "csvw date": (
+        "json",
+        json.dumps(
+            {
+                "@context": "http://www.w3.org/ns/csvw",
+                "tableSchema": {
+                    "columns": [
+                        {"name": "g", "datatype": {"base": "date", "minimum": 1, "maximum": "x"}}
+                    ]
+                },
+            }
+        ),
+        "column g .*invalid",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_files_with_errors_are_refused_with_their_cause(name, tmp_path):
+    suffix, text, message = BAD_FILES[name]
+    path = tmp_path / f"file.{suffix}"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=message):
+        describe_columns(path)
+
+
+def test_files_in_another_encoding_are_refused_with_their_cause(tmp_path):
+    path = tmp_path / "file.yaml"
+    path.write_bytes("größe: 3".encode("latin-1"))
+    with pytest.raises(ValueError, match="valid YAML in UTF-8"):
+        describe_columns(path)

@@ -4,16 +4,21 @@ import pickle
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import sklearn
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import make_column_transformer
-from sklearn.feature_selection import SelectKBest
+from sklearn.ensemble import BaggingClassifier
+from sklearn.feature_selection import RFE, SelectKBest
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multioutput import ClassifierChain
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import (
+    FunctionTransformer,
     MaxAbsScaler,
     MinMaxScaler,
     OneHotEncoder,
@@ -245,3 +250,83 @@ def test_clone_and_parameters():
     assert clone(public).get_params()["transformer__feature_range"] == (0, 2)
     with pytest.raises(ValueError, match="transformer"):
         PublicFit("scaler").fit(X, is_public=MASK)
+
+
+def diamonds(n, seed):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame({"cut": rng.choice(["Ideal", "Good"], n), "carat": rng.normal(size=n)})
+
+
+def fail(X):
+    raise RuntimeError("its own words")
+
+
+@pytest.mark.parametrize(
+    ("transformer", "message"),
+    [
+        (make_column_transformer((StandardScaler(), ["caratt"])), "not columns.*'caratt'"),
+        (
+            make_column_transformer((OneHotEncoder(), ["cut"]), (StandardScaler(), ["caratt"])),
+            "not columns.*'caratt'",
+        ),
+        (
+            make_pipeline(FunctionTransformer(fail), StandardScaler()),
+            "RuntimeError: its own words$",
+        ),
+        (
+            StandardScaler(),
+            "could not convert string to float.*Column cut contains text: encode this column",
+        ),
+    ],
+)
+def test_the_message_of_the_transformer_comes_first(transformer, message):
+    with pytest.raises(ValueError, match=f"to the public rows: .*{message}") as caught:
+        PublicFit(transformer).fit(diamonds(50, 0), X_public=diamonds(30, 1))
+    assert caught.value.__cause__ is not None
+    assert ("Column cut" in str(caught.value)) == isinstance(transformer, StandardScaler)
+
+
+@pytest.mark.parametrize("wrap", [make_pipeline, lambda inner: inner])
+def test_a_wrapper_in_a_wrapper_is_refused(wrap):
+    with pytest.raises(ValueError, match="must not contain another PublicFit"):
+        PublicFit(wrap(PublicFit(StandardScaler()))).fit([[1.0], [2.0]], X_public=[[1.0]])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_set_output_of_a_function_without_names(library):
+    def double(frame):
+        return frame * 2
+
+    rows, public = diamonds(50, 0)[["carat"]], diamonds(30, 1)[["carat"]]
+    if library == "polars":
+        rows, public = pl.from_pandas(rows), pl.from_pandas(public)
+    step = PublicFit(FunctionTransformer(double)).set_output(transform=library)
+    transformed = clone(step).fit(rows, X_public=public).transform(rows)
+    assert type(transformed) is type(rows)
+    assert step.set_output() is step
+    inner = step.fit(rows, X_public=public).transformer_
+    assert inner._sklearn_output_config == {"transform": library}
+    assert step.set_output(transform="default").transformer_._sklearn_output_config == {
+        "transform": "default"
+    }
+
+
+@pytest.mark.parametrize(
+    ("selector", "name"),
+    [
+        (RFE(SemiPrivateClassifier(), n_features_to_select=1, importance_getter=len), "RFE"),
+        (BaggingClassifier(SemiPrivateClassifier(), max_features=1), "BaggingClassifier"),
+        (ClassifierChain(SemiPrivateClassifier()), "ClassifierChain"),
+    ],
+)
+def test_selectors_that_change_x_only_are_told_to_use_a_mask(selector, name):
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(80, 3)), rng.normal(size=(30, 3))
+    y = np.column_stack([X[:, 0] > 0, X[:, 1] > 0]).astype(int)
+    if name == "RFE":
+        selector.set_params(importance_getter=lambda model: np.arange(model.n_features_in_))
+    with (
+        config_context(enable_metadata_routing=True),
+        pytest.raises(ValueError, match=f"{name} may change the columns of X only: .*is_public"),
+    ):
+        selector.fit(X, y if name == "ClassifierChain" else y[:, 0], X_public=public)

@@ -59,3 +59,17 @@ def test_effective_size_is_that_of_the_least_likely_member():
 def test_malformed_families_are_refused(make):
     with pytest.raises(ValueError):
         make()
+
+
+@pytest.mark.parametrize("errors", [[0, 2**62], [-(2**62), 2**62], [-(2**63), 0, 5], [2**55 + 1]])
+def test_counts_whose_differences_could_overflow_are_refused(errors):
+    with pytest.raises(ValueError, match="differences of larger counts would overflow"):
+        Leaf(np.array(errors, dtype=np.int64))
+
+
+def test_the_largest_counts_of_a_product_are_drawn_by_their_sums():
+    far = Leaf(np.array([-(2**55), 2**55]))
+    bits = SeededBits(0)
+    for _ in range(20):
+        path = draw(Product([far] * 63), Fraction(1, 100), 1, bits)
+        assert set(path) == {0}

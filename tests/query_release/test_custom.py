@@ -442,3 +442,12 @@ def test_privacy_on_tiny_data():
     )
     assert found.holds
     assert 0.9 < found.attained <= 1
+
+
+def test_an_error_of_the_function_on_public_rows_is_shown():
+    def function(X):
+        raise KeyError("no column salery")
+
+    rows = np.arange(20.0).reshape(10, 2)
+    with pytest.raises(ValueError, match="raised KeyError: 'no column salery'"):
+        PAPQueryRelease(CustomQueries(function)).fit(rows, X_public=rows[:5] + 0.5)

@@ -193,3 +193,12 @@ def test_a_class_of_too_many_rules_is_refused():
         BLRSanitizer(np.append(grid, grid**2 + 0.5, axis=0), Halfspaces(), n_points=2).fit(grid)
     with pytest.raises(ValueError, match="domain of 100"):
         n_blr_learner(0.1, 0.05, 1.0, 1, 100)
+
+
+def test_the_receipt_names_a_class_from_outside_the_package():
+    class Mine(Thresholds):
+        pass
+
+    for hypotheses, listed in ((Mine(), True), (Thresholds(), False)):
+        fitted = BLRSanitizer(LINE, hypotheses, epsilon=1, n_points=2).fit(LINE)
+        assert ("the cover of Mine" in " ".join(fitted.privacy_.assumptions)) == listed

@@ -149,7 +149,11 @@ class CustomQueries(QueryClass):
                 "because the rows may be private."
             )
         if error is not None:
-            raise ValueError(f"The function of CustomQueries raised {type(error).__name__}.")
+            # `bind` calls the function on public rows, whose values may be quoted
+            details = f": {error}" if hasattr(self, "_schema") else "."
+            raise ValueError(
+                f"The function of CustomQueries raised {type(error).__name__}{details}"
+            )
         raise ValueError(
             "The function of CustomQueries must return booleans and one row per row of X; got "
             f"{result.dtype} of shape {result.shape}."

@@ -15,8 +15,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp.data.binning import Bins, bins_from_cuts, cut_points
-from skpublicdp.data.schema import MISSING, Column, Schema, is_missing
+from skpublicdp.data.schema import MISSING, Column, Schema
 from skpublicdp.data.tables import Table, is_frame
+from skpublicdp.data.value_conversion import is_missing
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import PublicBins
 from skpublicdp.query_release.marginals.count import combination_ids

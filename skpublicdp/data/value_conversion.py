@@ -1,0 +1,186 @@
+"""Conversion of single values of a column to numbers and dates, independently of all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp._internal.redaction import NotNumbersError, call_or_raise
+from skpublicdp.data.tables import ANYTHING, DATE, ColumnType, Table
+from skpublicdp.data.value_messages import (
+    kind_of_object,
+    not_numbers_message,
+    unreadable_message,
+)
+from skpublicdp.typing import Floats
+
+
+def printed_texts(value: Any) -> tuple[str, ...]:
+    """Return all strings that represent a number or a boolean: "10" and "10.0" for 10.0.
+
+    Other values have none.
+    """
+    if isinstance(value, bool | np.bool_):
+        return (str(bool(value)),)
+    if isinstance(value, int | np.integer):
+        return (str(int(value)),)
+    if not isinstance(value, float | np.floating):
+        return ()
+    number = float(value)
+    text = repr(number)
+    return (str(int(number)), text) if number.is_integer() else (text,)
+
+
+def is_missing(value: Any) -> bool:
+    """Indicate whether a value is None, NaN, numpy's masked value or pandas' NA."""
+    if value is None or value is np.ma.masked or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return bool(value != value)  # NaN is not equal to itself
+
+
+def to_numbers(
+    values: NDArray[Any],
+    name: str,
+    offset: int = 0,
+    *,
+    nullable: bool = False,
+    dates: bool = False,
+) -> Floats:
+    """Return the values of a column minus an offset, as floats. Errors quote no value.
+
+    Each value is converted independently of all others. Dates become microseconds since 1970.
+
+    Parameters
+    ----------
+    values : ndarray, shape (n,)
+        Numbers, dates or objects, possibly masked.
+    name : str
+        Name of the column for the error message.
+    offset : int
+        Number subtracted before the conversion to float, if the data type allows it.
+    nullable : bool
+        Whether the error message refers to a column that can have missing values.
+    dates : bool
+        Whether the values are dates. Text in ISO format is then read as dates.
+    """
+    refusal = NotNumbersError(not_numbers_message([name], nullable, [name] if dates else []))
+    if dates and values.dtype.kind in "OUT":
+        values = call_or_raise(parse_dates, values, error=refusal)
+    numbers: Floats = call_or_raise(_subtract_as_floats, values, offset, error=refusal)
+    return numbers
+
+
+def is_date(value: Any) -> bool:
+    """Indicate whether a value is a date of Python, pandas or numpy, with or without a time."""
+    return isinstance(value, date | np.datetime64)
+
+
+def parse_dates(values: NDArray[Any]) -> NDArray[np.datetime64]:
+    """Return dates and text in ISO format as datetime64 in microseconds, in UTC.
+
+    A missing value becomes NaT. Another value raises an error, which can quote it.
+    """
+    missing = np.datetime64("NaT")
+    parsed = [missing if is_missing(value) else _naive_date(value) for value in values.tolist()]
+    return np.array(parsed, dtype="datetime64[us]")
+
+
+def _naive_date(value: Any) -> Any:
+    """Return a date without a time zone, in UTC. An error can quote the value."""
+    if isinstance(value, str):
+        value = datetime.fromisoformat(value.strip())
+    if not is_date(value):
+        raise TypeError("no date")
+    has_zone = isinstance(value, datetime) and value.tzinfo is not None
+    return value.astimezone(UTC).replace(tzinfo=None) if has_zone else value
+
+
+def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
+    """Return values minus an offset as floats. Exceptions can quote a private value.
+
+    Masked values and NaT become NaN. All NaN values are given the same bit pattern, since a
+    signalling NaN would cause warnings in later operations.
+    """
+    if values.dtype.kind in "iuf" and not offset and not np.ma.isMaskedArray(values):
+        floats = values.astype(np.float64)
+        missing = np.isnan(floats)
+        if missing.any():
+            floats[missing] = np.nan
+        return floats
+    missing = np.ma.getmaskarray(values)
+    values = np.ma.getdata(values)
+    if values.dtype.kind == "M":  # dates
+        missing = missing | np.isnat(values)
+        values = values.astype("datetime64[us]").astype(np.int64)
+    items = values.tolist() if values.dtype == object else [values]
+    if any(type(item).__name__ == "NAType" for item in items):  # pandas.NA is no float
+        items = [np.nan if type(item).__name__ == "NAType" else item for item in items]
+        values = np.array([*items, None], dtype=object)[:-1]
+    # numpy would silently convert complex numbers to their real parts
+    if any(isinstance(item, complex) or _dtype_kind(item) == "c" for item in items):
+        raise TypeError("complex")
+    if offset and values.dtype.kind in "iu":
+        numbers = _subtract_integer(values, offset)
+    else:
+        numbers = np.asarray(values, dtype=np.float64) - offset
+    return np.where(missing | np.isnan(numbers), np.nan, numbers)
+
+
+def _subtract_integer(values: NDArray[Any], offset: int) -> Floats:
+    """Return integers of any numpy type minus an offset, rounded only once."""
+    # differences of 64-bit integers fit into 64 bits without a sign
+    words, offset_word = values.astype(np.uint64), np.uint64(offset % 2**64)
+    is_above = values >= offset
+    distances = np.where(is_above, words - offset_word, offset_word - words).astype(np.float64)
+    return np.where(is_above, distances, -distances)
+
+
+def _dtype_kind(values: Any) -> str:
+    """Return the `dtype.kind` of an array or a numpy scalar, or "O" for other objects."""
+    dtype = getattr(values, "dtype", None)
+    return str(getattr(dtype, "kind", "O"))
+
+
+def types_with_dates(X: Table, public: Sequence[Table]) -> list[ColumnType]:
+    """Return the column types of `X`, in which object columns of public dates are dates.
+
+    Readers of files and databases return dates as Python objects, whose declared type is object.
+    """
+    types = list(X.types)
+    for position, type_ in enumerate(types):
+        if type_.kind == ANYTHING:
+            public_parts = [table.column(position) for table in public]
+            present = [
+                value
+                for part in public_parts
+                for value in part.astype(object).tolist()
+                if not is_missing(value)
+            ]
+            is_dates = all(part.dtype.kind == "M" for part in public_parts)
+            if public_parts and (is_dates or (present and all(map(is_date, present)))):
+                types[position] = replace(type_, kind=DATE)
+    return types
+
+
+def public_numbers(values: NDArray[Any], name: str, offset: int, *, dates: bool) -> Floats:
+    """Return the public values of a numeric column minus an offset, as floats.
+
+    A NotNumbersError is raised if some public value is not a number. The message names its type.
+    """
+    try:
+        return to_numbers(values, name, offset, dates=dates)
+    except NotNumbersError:
+        present = [value for value in values.tolist() if not is_missing(value)]
+        kinds = dict.fromkeys(map(kind_of_object, present))
+        if not kinds.keys() <= {"numbers", "text"}:
+            raise NotNumbersError(unreadable_message(name, kinds)) from None
+        raise NotNumbersError(
+            f"Column {name} must contain numbers, according to its declared type or its other "
+            "public values, but at least one public value is not a number. Convert this value, or "
+            "declare the column as text."
+        ) from None
