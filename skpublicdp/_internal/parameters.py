@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from skpublicdp._internal.threads import one_blas_thread
+from skpublicdp._internal.versions import VERSION_KEY, package_version
 from skpublicdp.accounting.filters import MAX_FIT_EPSILON
 from skpublicdp.privacy.budget import PrivacyBudget
 
@@ -94,7 +95,8 @@ def check_values(constraints: dict[str, Any], values: dict[str, Any], *, caller:
 def all_or_nothing(fit: _Fit) -> _Fit:
     """Decorate a `fit` method so that an error restores all attributes of the estimator.
 
-    The decorator also limits BLAS to a single thread during the fit.
+    The decorator also limits BLAS to a single thread during the fit, and stores the version of the
+    package.
     """
 
     @wraps(fit)
@@ -102,7 +104,9 @@ def all_or_nothing(fit: _Fit) -> _Fit:
         attributes = dict(vars(self))
         try:
             with one_blas_thread:
-                return fit(self, *args, **kwargs)
+                fitted = fit(self, *args, **kwargs)
+            setattr(self, VERSION_KEY, package_version())
+            return fitted
         except BaseException:
             vars(self).clear()
             vars(self).update(attributes)

@@ -23,6 +23,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Event, exact_fraction
 from skpublicdp.accounting.amplification import SUBSAMPLING_PROOF
 from skpublicdp.active.subsampling_plan import (
@@ -49,6 +50,7 @@ from skpublicdp.data.labels import (
     is_unlabelled,
     label_column,
     require_target,
+    warn_if_objects,
 )
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
@@ -71,7 +73,7 @@ from skpublicdp.typing import Codes, Floats, Mask
 
 
 class SubsamplingActiveLearner(
-    HTMLReprMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator
+    HTMLReprMixin, VersionedMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator
 ):
     """Private active learner that queries a few labels in a large pool of private rows.
 
@@ -453,7 +455,9 @@ class SubsamplingActiveLearner(
         result. Without a `query`, all rows of the pool must have a label.
         """
         if pending is None:
-            column, positions = label_column(y)[pool], queried
+            labels = label_column(y)
+            warn_if_objects(y, labels)
+            column, positions = labels[pool], queried
         else:
             column, positions = label_column(take_rows(y, pool[queried])), np.arange(len(queried))
         codes, _, _, classes = encode_labels(column, [column[:0]], self.classes)

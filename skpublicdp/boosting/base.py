@@ -21,6 +21,7 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
+from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.boosting.explain import (
     columns_of_trees,
     describe_pairs,
@@ -51,7 +52,7 @@ from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Integers
 
 
-class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
+class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
     """Base class of boosting estimators.
 
     The class reads the inputs of `fit`, runs `fit_boosting`, and stores only released values.

@@ -17,6 +17,7 @@ from skpublicdp.data.labels import (
     is_unlabelled,
     label_column,
     require_target,
+    warn_if_objects,
 )
 from skpublicdp.data.roles import cap_rows_per_group, check_mask, split_roles
 from skpublicdp.data.tables import take_rows
@@ -148,7 +149,9 @@ def _read_labels(
     if public.any():
         check_length(y, n)
         y = take_rows(y, np.flatnonzero(~public))
-    y = label_column(y, listed=classes is not None)
+    labels = label_column(y, listed=classes is not None)
+    warn_if_objects(y, labels)
+    y = labels
     check_length(y, n - int(public.sum()))
     unlabelled = _unlabelled_mask(y, classes)
     labelled = np.zeros(n, dtype=bool)
@@ -272,7 +275,9 @@ def read_label_status(
     )
     separate_public = roles.separate_numbers()
     y_public_parts = public_labels(X_public, y_public, label_column)
-    X, y = as_numbers(roles.table), label_column(y)
+    X, labels = as_numbers(roles.table), label_column(y)
+    warn_if_objects(y, labels)
+    y = labels
     check_length(y, len(X))
     separate_labels = y_public_parts[0] if y_public_parts else y[:0]
     if _is_text(y) != _is_text(separate_labels):

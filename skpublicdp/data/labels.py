@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +16,19 @@ from sklearn.utils import check_array
 
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
 from skpublicdp.data.column import MAX_EXACT_INTEGER
-from skpublicdp.data.tables import count_rows, distinct_values, integer_values, replace_values
+from skpublicdp.data.kinds import kind_of_type
+from skpublicdp.data.tables import (
+    ANYTHING,
+    BOOLEAN,
+    NUMBER,
+    TEXT,
+    as_series,
+    count_rows,
+    declared_type,
+    distinct_values,
+    integer_values,
+    replace_values,
+)
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
 
@@ -39,11 +54,19 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
     # as in scikit-learn, text in a list is converted to a numpy text type, and text in an array
     # keeps dtype object
     text_dtype = object if hasattr(labels, "__array__") else str
-    if not isinstance(getattr(labels, "dtype", None), np.dtype):
-        refusal = _invalid_labels_error("O", listed, name)
+    label_kind(labels)  # dates, for example, are refused by the name of their type
+    dtype = getattr(labels, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind == "T":
+        raise RefusedError(
+            f"{name} has numpy's type StringDType, which cross-validation in scikit-learn does not "
+            f"support. Pass {name}.astype(str)."
+        )
+    is_array = isinstance(dtype, np.dtype) and not isinstance(labels, np.ma.MaskedArray)
+    refusal = _invalid_labels_error(dtype.kind if is_array else "O", listed, name)
+    if isinstance(labels, np.ma.MaskedArray):
+        labels = call_or_raise(labels.astype(object).filled, None, error=refusal)
+    elif not is_array:
         labels = call_or_raise(np.asarray, labels, dtype=object, error=refusal)
-    refuse_types(labels, "labels, text or whole numbers")
-    refusal = _invalid_labels_error(labels.dtype.kind, listed, name)
     labels = call_or_raise(check_array, labels, dtype=None, error=refusal, **NO_CHECKS)
     is_column_vector = labels.shape[1:] == (1,)
     if is_column_vector:
@@ -56,6 +79,52 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
     check_flat(labels)
     plain: NDArray[Any] = call_or_raise(_plain_labels, labels, text_dtype, error=refusal)
     return plain
+
+
+def warn_if_objects(y: Any, labels: NDArray[Any]) -> None:
+    """Warn that scikit-learn refuses labels `y` of dtype object that were read as numbers."""
+    if getattr(y, "dtype", None) == np.dtype(object) and labels.dtype.kind in "biu":
+        warn(
+            "y has dtype object, but its labels are booleans or numbers. `score` reads such "
+            "labels, but scikit-learn's scorers by name, such as scoring='roc_auc', refuse them. "
+            "Convert y, for example with y.astype(bool) or y.astype(int).",
+            DataConversionWarning,
+        )
+
+
+def label_kind(labels: Any) -> str:
+    """Return TEXT or NUMBER if the declared type of labels is one of these, or else ANYTHING.
+
+    Booleans are numbers. The type of a list or an array of dtype object is open. A RefusedError is
+    raised for types that have no labels, such as dates.
+    """
+    refuse_types(labels, "labels, text or whole numbers")
+    kind = kind_of_type(declared_type(labels))
+    return NUMBER if kind == BOOLEAN else kind
+
+
+def kind_of_labels(labels: Sequence[Any] | NDArray[Any]) -> str:
+    """Return TEXT or NUMBER for public labels, according to their values, or else ANYTHING."""
+    kinds = {TEXT if isinstance(label, str) else NUMBER for label in list(labels)}
+    return kinds.pop() if len(kinds) == 1 else ANYTHING
+
+
+def check_comparable(**kinds: str) -> None:
+    """Raise ValueError if labels are text in one argument and numbers in another.
+
+    Parameters
+    ----------
+    **kinds : str
+        Kind of the labels in each argument, from `label_kind` or `kind_of_labels`. The kind of
+        private labels must come from `label_kind`, since it decides about an error.
+    """
+    names = {kind: [n for n, k in kinds.items() if k == kind] for kind in (TEXT, NUMBER)}
+    if names[TEXT] and names[NUMBER]:
+        raise ValueError(
+            "Labels must be all text or all numbers, since text never equals a number; got text in "
+            f"{' and '.join(names[TEXT])}, and numbers in {' and '.join(names[NUMBER])}. Convert "
+            "the labels to one type."
+        )
 
 
 def label_entries(name: str, labels: Any) -> NDArray[Any]:
@@ -75,6 +144,7 @@ def unreadable(name: str) -> ValueError:
 
 def _as_entries(labels: Any) -> NDArray[Any]:
     """Return the same labels as `label_entries`, but with exceptions that can quote a label."""
+    labels = as_series(labels)
     has_numpy_dtype = isinstance(getattr(labels, "dtype", None), np.dtype)
     if has_numpy_dtype and not isinstance(labels, np.ma.MaskedArray):
         entries = np.asarray(labels)
@@ -86,7 +156,8 @@ def _as_entries(labels: Any) -> NDArray[Any]:
         values = list(labels) if to_list is None else to_list()
         entries = np.empty(len(values), dtype=object)
         for row, value in enumerate(values):  # slice assignment would unpack nested lists
-            entries[row] = value
+            is_single = isinstance(value, list | tuple) and len(value) == 1
+            entries[row] = value[0] if is_single else value
     if entries.ndim == 2 and entries.shape[1] == 1:
         entries = entries[:, 0]
     if entries.ndim != 1:
@@ -125,7 +196,7 @@ def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedEr
         rule = "numeric labels must be whole numbers below 2**53"
     else:
         faults = f"missing labels{unlisted} or labels of mixed types"
-        rule = f"labels must be {_SAME_KINDS}, and numbers must be whole and below 2**53"
+        rule = f"labels must be {_SAME_KINDS}, and numbers must be whole and fit into 64 bits"
     if name == "y_public":
         return RefusedError(
             f"{name} contains {faults}; {rule}. Mark unlabelled rows with -1, and use "
@@ -138,29 +209,22 @@ def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedEr
     )
 
 
-NO_LABELS = {
-    **{"c": "complex numbers", "m": "durations", "M": "dates", "V": "structures"},
-    "S": "bytes",
-}
-"""Numpy kinds (`dtype.kind`) that are invalid for labels and outcomes, and their names in
-messages."""
-
-
-def refuse_types(y: NDArray[Any], expected: str) -> None:
-    """Raise RefusedError if the data type of an array is invalid for labels and outcomes.
+def refuse_types(y: Any, expected: str) -> None:
+    """Raise RefusedError if the declared type of labels or outcomes is invalid for them.
 
     Parameters
     ----------
-    y : ndarray
-        Labels or outcomes, of which only the type is read.
+    y : array-like
+        Labels or outcomes in any container, of which only the type is read.
     expected : str
         Description of valid values, used in the message.
     """
-    if y.dtype.kind in NO_LABELS:
-        sklearn_phrase = " Complex data not supported." if y.dtype.kind == "c" else ""
+    kind = kind_of_type(declared_type(y))
+    if kind not in (TEXT, NUMBER, BOOLEAN, ANYTHING):
+        sklearn_phrase = " Complex data not supported." if kind == "complex numbers" else ""
         raise RefusedError(
-            f"Unknown label type: y and y_public must contain {expected}; got "
-            f"{NO_LABELS[y.dtype.kind]}, which must be converted.{sklearn_phrase}"
+            f"Unknown label type: y and y_public must contain {expected}; got {kind}, which must "
+            f"be converted.{sklearn_phrase}"
         )
 
 
@@ -204,12 +268,21 @@ def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
         if str in label_types:
             return np.array([str(label) for label in plain], dtype=text_dtype)
         is_boolean = bool in label_types and UNLABELLED not in plain
-        labels = np.array(plain, dtype=bool if is_boolean else np.int64)
-    numbers = labels.astype(np.float64)
-    is_exact_integer = (numbers % 1 == 0) & (np.abs(numbers) < MAX_EXACT_INTEGER)
-    if labels.dtype.kind not in "biuf" or not is_exact_integer.all():
+        return np.array(plain, dtype=bool) if is_boolean else _integer_array(plain)
+    if labels.dtype.kind == "f":
+        numbers = labels.astype(np.float64)
+        # a larger float may be a rounded integer
+        if not ((numbers % 1 == 0) & (np.abs(numbers) < MAX_EXACT_INTEGER)).all():
+            raise ValueError
+    elif labels.dtype.kind not in "biu":
         raise ValueError
     return labels
+
+
+def _integer_array(numbers: list[int]) -> NDArray[Any]:
+    """Return integers as int64 or, if they are too large, as uint64; raise OverflowError else."""
+    fits = all(number < 2**63 for number in numbers)
+    return np.array(numbers, dtype=np.int64 if fits else np.uint64)
 
 
 def _plain_label(label: Any) -> str | bool | int:
@@ -235,13 +308,62 @@ def plain_scalar(label: Any) -> str | bool | int | float:
         return int(label)
     if isinstance(label, float | np.floating):
         return float(label)
+    if isinstance(label, Decimal | Fraction):
+        return int(label) if label % 1 == 0 else float(label)
     raise TypeError("Labels must be text, booleans or numbers.")
 
 
-def positions_among(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
-    """Return the position of each label in a sorted array of classes, or -1 for other labels."""
-    positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    return np.where(classes[positions] == labels, positions, -1)
+def label_positions(labels: NDArray[Any], classes: Sequence[Any]) -> Codes:
+    """Return the position of each label among distinct classes, or -1 for other labels.
+
+    Numbers are compared exactly: a large integer does not equal another one that has the same
+    float.
+
+    Parameters
+    ----------
+    labels : ndarray, shape (n,)
+        Booleans, numbers or text, or hashable objects.
+    classes : sequence of str, bool, int or float
+        Classes in any order, of built-in types.
+    """
+    if labels.dtype.kind not in "biuf":
+        position_of_class = {label: position for position, label in enumerate(classes)}
+        positions = [position_of_class.get(label, -1) for label in labels.tolist()]
+        return np.array(positions, dtype=np.intp)
+    converted = [(_convert_exactly(label, labels.dtype), k) for k, label in enumerate(classes)]
+    found = sorted((number, k) for number, k in converted if number is not None)
+    if not found:
+        return np.full(len(labels), -1, dtype=np.intp)
+    numbers = np.array([number for number, _ in found], dtype=labels.dtype)
+    nearest = np.minimum(np.searchsorted(numbers, labels), len(numbers) - 1)
+    return np.where(numbers[nearest] == labels, np.array([k for _, k in found])[nearest], -1)
+
+
+def _convert_exactly(label: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a class as a number of a dtype, or None if no number of this dtype equals it."""
+    try:
+        with np.errstate(all="ignore"):
+            number = dtype.type(label).item()
+    except (OverflowError, ValueError):
+        return None
+    return number if number == label else None
+
+
+def labels_equal(one: NDArray[Any], other: NDArray[Any]) -> Mask:
+    """Return whether the two labels of each row are equal, for labels as in `label_positions`.
+
+    Objects that are not labels must differ from everything.
+    """
+    kinds = {one.dtype.kind, other.dtype.kind}
+    if not kinds <= set("biuf"):
+        pairs = zip(one.tolist(), other.tolist(), strict=True)
+        return np.fromiter((left == right for left, right in pairs), bool, len(one))
+    is_equal = np.asarray(one == other)
+    if "f" in kinds and kinds & set("iu"):  # numpy compares rounded integers
+        floats = one if one.dtype.kind == "f" else other
+        for row in np.flatnonzero(is_equal & (np.abs(floats) >= MAX_EXACT_INTEGER)):
+            is_equal[row] = one[row].item() == other[row].item()
+    return is_equal
 
 
 class LabelCodes(NamedTuple):
@@ -286,17 +408,25 @@ def encode_labels(
     typed_parts = parts if declared is None else [declared, *parts]
     if len({part.dtype.kind in "OU" for part in typed_parts}) > 1:
         raise refusal
-    labels = np.concatenate(parts)
+    labels = call_or_raise(_concatenate, parts, error=refusal)
     label_set = np.unique(labels if declared is None else declared)
     if label_set.dtype.kind == "U":
         # the width of the text type must not depend on other values in the array
         label_set = np.array(label_set.tolist())
-    codes = positions_among(labels, label_set)
+    codes = label_positions(labels, label_set.tolist())
     if (codes < 0).any():
         raise refusal
     return LabelCodes(
         codes[: len(private)], codes[len(private) :], ~np.concatenate(unlabelled), label_set
     )
+
+
+def _concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate arrays of labels, in a type that holds each integer exactly."""
+    is_integer = [part.dtype.kind in "iu" for part in parts]
+    if any(is_integer) and np.result_type(*parts).kind == "f":
+        return _integer_array([int(label) for part in parts for label in part.tolist()])
+    return np.concatenate(parts)
 
 
 def _declared_classes(classes: Any) -> NDArray[Any]:
@@ -309,24 +439,6 @@ def _declared_classes(classes: Any) -> NDArray[Any]:
         )
     labels: NDArray[Any] = column
     return labels
-
-
-def _check_kinds(y: Any, classes: Any) -> None:
-    """Raise ValueError if only one of `y` and `classes` has a text type.
-
-    Labels of dtype object have no declared kind and are accepted.
-    """
-    kind = str(getattr(getattr(y, "dtype", None), "kind", "O"))
-    is_declared = kind in "Ubiuf"  # text, booleans or numbers
-    if classes is None or not is_declared:
-        return
-    y_is_text, classes_are_text = kind == "U", _declared_classes(classes).dtype.kind in "OU"
-    if y_is_text != classes_are_text:
-        y_kind, classes_kind = ("text", "numbers") if y_is_text else ("numbers", "text")
-        raise ValueError(
-            f"Labels must be {_SAME_KINDS}; got {y_kind} in y or y_public, and {classes_kind} in "
-            "classes."
-        )
 
 
 def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
@@ -387,6 +499,9 @@ class TargetReader(ABC):
             Name of the argument, used in error messages.
         """
 
+    def check_public(self, y: Any, public: list[NDArray[Any]]) -> None:  # noqa: B027
+        """Raise an error if the declared type of `y` does not suit the public targets."""
+
     @abstractmethod
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
         """Return the encoded targets of private rows and of public rows in several parts.
@@ -429,8 +544,15 @@ class LabelReader(TargetReader):
 
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
         """Convert labels to an array of text, booleans or whole numbers."""
-        _check_kinds(y, self.classes)
+        if self.declared is not None:
+            check_comparable(**{name: label_kind(y)}, classes=kind_of_labels(self.declared))
         return label_column(y, listed=self.classes is not None, name=name)
+
+    def check_public(self, y: Any, public: list[NDArray[Any]]) -> None:
+        """Raise an error if `y` is text and public labels are numbers, or the other way round."""
+        for labels in public:
+            if not is_unlabelled(labels).all():
+                check_comparable(y=label_kind(y), y_public=kind_of_labels(labels.tolist()))
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
         """Return the class indices of private and public labels."""
@@ -502,7 +624,8 @@ def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targ
     offsets = y - y.dtype.type(low) if is_64_bit else y.astype(np.int64) - low
     offsets = offsets.astype(np.intp, copy=False)
     distinct_offsets = np.flatnonzero(np.bincount(offsets))
-    distinct_labels = (distinct_offsets + low).astype(y.dtype)
+    # Python's integers, since neither int64 nor uint64 holds all sums
+    distinct_labels = np.array([low + offset for offset in distinct_offsets.tolist()], y.dtype)
     code_of_offset = np.zeros(high - low + 1, dtype=np.intp)
     code_of_offset[distinct_offsets] = target_reader.encode(
         target_reader.column(distinct_labels), targets

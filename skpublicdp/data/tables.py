@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -426,6 +427,43 @@ def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]
 def to_narwhals(table: Any) -> Any:
     """Wrap a frame or series with narwhals, and return other objects unchanged."""
     return nw.from_native(table, eager_only=True, allow_series=True, pass_through=True)
+
+
+def as_series(column: Any) -> Any:
+    """Return the only column of a frame, an index or an array of a library as its series.
+
+    Series, numpy arrays, lists and other objects are returned unchanged.
+    """
+    if is_frame(column) and table_width(column) == 1:
+        return pick_column(column, 0)
+    library = type(column).__module__.split(".")[0]
+    if library == "pandas" and not hasattr(column, "iloc"):
+        return sys.modules[library].Series(column)
+    if library == "pyarrow" and hasattr(column, "to_pylist") and not is_frame(column):
+        arrow: Any = sys.modules[library]
+        return column if isinstance(column, arrow.ChunkedArray) else arrow.chunked_array([column])
+    return column
+
+
+def declared_type(column: Any) -> ColumnType:
+    """Return the declared type of labels in any container, on which no value has an effect.
+
+    The type of a list is open, and so is a type that narwhals does not know.
+    """
+    series = as_series(column)
+    dtype = getattr(series, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        return _numpy_type(dtype)
+    wrapped = to_narwhals(series)
+    if not isinstance(wrapped, nw.Series):
+        return ColumnType(ANYTHING)
+    # a dictionary of Arrow has values of any type
+    arrow_type = getattr(dtype, "pyarrow_dtype", getattr(series, "type", None))
+    value_type = str(getattr(arrow_type, "value_type", ""))
+    if wrapped.dtype == nw.Categorical and value_type:
+        return ColumnType(TEXT if "string" in value_type else ANYTHING)
+    type_ = _narwhals_type(wrapped.dtype, series)
+    return type_ if type_.usable or type_.kind in UNUSABLE.values() else ColumnType(ANYTHING)
 
 
 def is_eager(table: Any) -> bool:

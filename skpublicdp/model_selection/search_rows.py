@@ -19,6 +19,7 @@ from skpublicdp.data.labels import (
     encode_labels,
     is_unlabelled,
     require_target,
+    warn_if_objects,
 )
 from skpublicdp.data.public_rows import is_described, mark_described
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
@@ -107,7 +108,9 @@ class SearchRows:
         is_counted = cap_rows_per_group(search, groups, ~self._mask)
         labels = LabelReader(search.classes)
         separate = public_labels(X_public, y_public, labels.column)
+        labels.check_public(y, separate)
         self._y = labels.column(y)
+        warn_if_objects(y, self._y)
         check_length(self._y, len(self._mask))
         self._private_indices = np.flatnonzero(is_counted)
         public_parts = [self._y[self._mask], *separate]

@@ -1,0 +1,35 @@
+"""Package version in the state of fitted estimators, and a warning if another version loads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skpublicdp.exceptions import InconsistentVersionWarning, warn
+
+VERSION_KEY = "_skpublicdp_version"
+"""Attribute with the package version that fitted an estimator."""
+
+
+def package_version() -> str:
+    """Return the version of this package."""
+    from skpublicdp import __version__  # the package imports its estimators first
+
+    return __version__
+
+
+class VersionedMixin:
+    """Mixin of estimators that warns if they are loaded in another minor version than fitted."""
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super_setstate: Any = super().__setstate__  # type: ignore[misc]
+        super_setstate(state)
+        is_fitted = any(name.endswith("_") and not name.startswith("_") for name in state)
+        saved = state.get(VERSION_KEY, "0.1 or earlier")
+        current = package_version()
+        if is_fitted and saved.split(".")[:2] != current.split(".")[:2]:
+            warn(
+                f"{type(self).__name__} was fitted with version {saved} of skpublicdp and is used "
+                f"with version {current}. Its predictions and receipts may differ or fail: use the "
+                "version that fitted it, or fit it again.",
+                InconsistentVersionWarning,
+            )
