@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from skpublicdp._internal.threads import one_blas_thread
-from skpublicdp._internal.versions import VERSION_KEY, package_version
+from skpublicdp._internal.versions import VERSION_KEY
 from skpublicdp.accounting.filters import MAX_FIT_EPSILON
 from skpublicdp.privacy.budget import PrivacyBudget
 
@@ -95,18 +95,16 @@ def check_values(constraints: dict[str, Any], values: dict[str, Any], *, caller:
 def all_or_nothing(fit: _Fit) -> _Fit:
     """Decorate a `fit` method so that an error restores all attributes of the estimator.
 
-    The decorator also limits BLAS to a single thread during the fit, and stores the version of the
-    package.
+    The decorator also limits BLAS to a single thread during the fit.
     """
 
     @wraps(fit)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         attributes = dict(vars(self))
         try:
+            vars(self).pop(VERSION_KEY, None)  # of an earlier fit
             with one_blas_thread:
-                fitted = fit(self, *args, **kwargs)
-            setattr(self, VERSION_KEY, package_version())
-            return fitted
+                return fit(self, *args, **kwargs)
         except BaseException:
             vars(self).clear()
             vars(self).update(attributes)

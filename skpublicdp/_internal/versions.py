@@ -7,7 +7,9 @@ from typing import Any
 from skpublicdp.exceptions import InconsistentVersionWarning, warn
 
 VERSION_KEY = "_skpublicdp_version"
-"""Attribute with the package version that fitted an estimator."""
+"""Entry of a pickled state with the package version that fitted an estimator.
+
+After loading, this is an attribute until the next fit, so that a copy has the same version."""
 
 
 def package_version() -> str:
@@ -18,13 +20,17 @@ def package_version() -> str:
 
 
 class VersionedMixin:
-    """Mixin of estimators that warns if they are loaded in another minor version than fitted."""
+    """Mixin that pickles an estimator with a version, and warns if another one loads it."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {VERSION_KEY: package_version(), **state}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super_setstate: Any = super().__setstate__  # type: ignore[misc]
         super_setstate(state)
         is_fitted = any(name.endswith("_") and not name.startswith("_") for name in state)
-        saved = state.get(VERSION_KEY, "0.1 or earlier")
+        saved = state.get(VERSION_KEY, "0.1 or earlier")  # which stored no version
         current = package_version()
         if is_fitted and saved.split(".")[:2] != current.split(".")[:2]:
             warn(

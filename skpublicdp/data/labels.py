@@ -156,8 +156,7 @@ def _as_entries(labels: Any) -> NDArray[Any]:
         values = list(labels) if to_list is None else to_list()
         entries = np.empty(len(values), dtype=object)
         for row, value in enumerate(values):  # slice assignment would unpack nested lists
-            is_single = isinstance(value, list | tuple) and len(value) == 1
-            entries[row] = value[0] if is_single else value
+            entries[row] = value
     if entries.ndim == 2 and entries.shape[1] == 1:
         entries = entries[:, 0]
     if entries.ndim != 1:
@@ -196,7 +195,10 @@ def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedEr
         rule = "numeric labels must be whole numbers below 2**53"
     else:
         faults = f"missing labels{unlisted} or labels of mixed types"
-        rule = f"labels must be {_SAME_KINDS}, and numbers must be whole and fit into 64 bits"
+        rule = (
+            f"labels must be {_SAME_KINDS}, and numbers must be integers of up to 64 bits, or whole "
+            "floats below 2**53"
+        )
     if name == "y_public":
         return RefusedError(
             f"{name} contains {faults}; {rule}. Mark unlabelled rows with -1, and use "
@@ -289,7 +291,8 @@ def _plain_label(label: Any) -> str | bool | int:
     """Convert a label to a built-in str, bool or int, or raise TypeError."""
     plain = plain_scalar(label)
     if isinstance(plain, float):
-        if not plain.is_integer():
+        # a larger float may be a rounded integer
+        if not (plain.is_integer() and abs(plain) < MAX_EXACT_INTEGER):
             raise TypeError
         return int(plain)
     return plain

@@ -161,7 +161,8 @@ def _comparable_scalars(labels: list[Any]) -> list[Any]:
     scalars = []
     for label in labels:
         try:
-            scalars.append(plain_scalar(label))
+            is_column = isinstance(label, list | tuple) and len(label) == 1
+            scalars.append(plain_scalar(label[0] if is_column else label))
         except Exception:
             scalars.append(object())
     return scalars
