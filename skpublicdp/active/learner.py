@@ -44,14 +44,8 @@ from skpublicdp.base_learner import (
 )
 from skpublicdp.data.binning import column_medians
 from skpublicdp.data.fit_inputs import public_labels
-from skpublicdp.data.labels import (
-    check_length,
-    encode_labels,
-    is_unlabelled,
-    label_column,
-    require_target,
-    warn_if_objects,
-)
+from skpublicdp.data.label_values import is_unlabelled, label_column
+from skpublicdp.data.labels import check_length, encode_labels, require_target, warn_if_objects
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
 from skpublicdp.data.tables import count_rows, take_rows
@@ -575,10 +569,12 @@ def fit_to_subset(
     X, y = add_row_per_label(base, subset.X_labelled, subset.y, classes, centre)
     n_unlabelled = len(subset.X_unlabelled)
     # base learners receive the mask `is_labelled` and ignore the labels of the other rows, which
-    # have the dtype of `classes`: boolean, text, object or numeric
+    # have the dtype of `classes`: boolean, text, object or numeric; uint64 beside int64 would
+    # become float64
     kind = classes.dtype.kind
-    placeholder = {"b": False, "U": "-1", "O": "-1"}.get(kind, -1)
-    y_unlabelled = np.full(n_unlabelled, placeholder, dtype=object if kind == "O" else None)
+    placeholder = {"b": False, "U": "-1", "O": "-1", "u": 0}.get(kind, -1)
+    dtype = classes.dtype if kind in "Ou" else None
+    y_unlabelled = np.full(n_unlabelled, placeholder, dtype=dtype)
     return fit_base(
         base,
         epsilon,

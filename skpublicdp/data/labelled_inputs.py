@@ -11,14 +11,8 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.fit_inputs import public_labels
-from skpublicdp.data.labels import (
-    check_length,
-    encode_labels,
-    is_unlabelled,
-    label_column,
-    require_target,
-    warn_if_objects,
-)
+from skpublicdp.data.label_values import is_unlabelled, label_column
+from skpublicdp.data.labels import check_length, encode_labels, require_target, warn_if_objects
 from skpublicdp.data.roles import cap_rows_per_group, check_mask, split_roles
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers

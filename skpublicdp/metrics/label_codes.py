@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import RefusedError, call_or_raise
-from skpublicdp.data.labels import (
+from skpublicdp.data.label_values import (
     check_comparable,
     kind_of_labels,
     label_entries,
@@ -158,7 +158,7 @@ def _scalar_entries(name: str, labels: Any) -> NDArray[Any]:
 
 def _comparable_scalars(labels: list[Any]) -> list[Any]:
     """Return labels as built-in scalars, or objects that are unequal to everything."""
-    scalars = []
+    scalars: list[Any] = []
     for label in labels:
         try:
             is_column = isinstance(label, list | tuple) and len(label) == 1
