@@ -139,7 +139,14 @@ def private_accuracy_score(
     PrivacyBudgetError
         If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If the arrays have different lengths.
+        If the arrays have different lengths, or their declared types are text and numbers, which
+        never agree. No budget is spent.
+
+    Warns
+    -----
+    ImplausibleScoreWarning
+        If the released metric is far below that of random guesses, or hardly any row has the
+        positive label, which suggests that labels are coded differently.
 
     See Also
     --------

@@ -133,7 +133,14 @@ def private_scores(
     PrivacyBudgetError
         If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If X and y have different lengths, or the estimator cannot predict.
+        If X and y have different lengths, the estimator cannot predict, or the declared types of y
+        and of the labels are text and numbers, which never agree. No budget is spent.
+
+    Warns
+    -----
+    ImplausibleScoreWarning
+        If a released metric is far below that of random guesses, which suggests that the labels in
+        y are coded differently from those of the estimator.
 
     See Also
     --------
