@@ -9,7 +9,7 @@ from skpublicdp.exceptions import InconsistentVersionWarning, warn
 VERSION_KEY = "_skpublicdp_version"
 """Entry of a pickled state with the package version that fitted an estimator.
 
-After loading, this is an attribute until the next fit, so that a copy has the same version."""
+After loading in another version, it is an attribute until the next fit, so that copies keep it."""
 
 
 def package_version() -> str:
@@ -27,11 +27,12 @@ class VersionedMixin:
         return {VERSION_KEY: package_version(), **state}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        saved, current = state.get(VERSION_KEY, "0.1 or earlier"), package_version()
+        if saved == current:
+            state = {name: value for name, value in state.items() if name != VERSION_KEY}
         super_setstate: Any = super().__setstate__  # type: ignore[misc]
         super_setstate(state)
         is_fitted = any(name.endswith("_") and not name.startswith("_") for name in state)
-        saved = state.get(VERSION_KEY, "0.1 or earlier")  # which stored no version
-        current = package_version()
         if is_fitted and saved.split(".")[:2] != current.split(".")[:2]:
             warn(
                 f"{type(self).__name__} was fitted with version {saved} of skpublicdp and is used "
