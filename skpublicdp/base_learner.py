@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
 from skpublicdp.accounting.rounding import written_below
+from skpublicdp.data.batch_predict import ScoreMixin
 from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.privacy.seeds import has_seed
@@ -34,7 +35,7 @@ def _available_if_inner_has(method: str) -> Callable[[_Method], _Method]:
     return decorator
 
 
-class DelegatingClassifier:
+class DelegatingClassifier(ScoreMixin):
     """Mixin that delegates predictions to a fitted inner estimator."""
 
     protects_all_rows = True

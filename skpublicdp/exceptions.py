@@ -137,6 +137,14 @@ class UnknownCategoriesWarning(UserWarning):
     """Most values of a categorical column are categories that did not occur in `fit`."""
 
 
+class ImplausibleScoreWarning(UserWarning):
+    """A released score is far below chance, so labels may be coded differently."""
+
+
+class InconsistentVersionWarning(UserWarning):
+    """A fitted estimator is loaded in another minor version than the one that fitted it."""
+
+
 class ReadError(RuntimeError):
     """Rows could not be read or counted.
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skpublicdp._internal.html_repr import HTMLReprMixin
 from skpublicdp._internal.parameters import all_or_nothing, check_parameters
 from skpublicdp._internal.redaction import call_or_raise
+from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.data.kinds import infer_public_kind
 from skpublicdp.data.public_rows import (
     DescribedRows,
@@ -76,7 +77,7 @@ def _has_output_container(wrapper: PublicFit) -> bool:
 _available_if_output_can_be_set: Callable[[_Method], _Method] = available_if(_has_output_container)
 
 
-class PublicFit(HTMLReprMixin, TransformerMixin, BaseEstimator):
+class PublicFit(HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
     """Fit a transformer on the public rows, and transform all rows with it.
 
     A scaler, an encoder or a selector that is fitted on private rows leaks statistics of these

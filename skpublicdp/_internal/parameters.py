@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
 from skpublicdp._internal.threads import one_blas_thread
+from skpublicdp._internal.versions import VERSION_KEY
 from skpublicdp.accounting.filters import MAX_FIT_EPSILON
 from skpublicdp.privacy.budget import PrivacyBudget
 
@@ -101,6 +102,7 @@ def all_or_nothing(fit: _Fit) -> _Fit:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         attributes = dict(vars(self))
         try:
+            vars(self).pop(VERSION_KEY, None)  # of an earlier fit
             with one_blas_thread:
                 return fit(self, *args, **kwargs)
         except BaseException:

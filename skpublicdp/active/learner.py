@@ -23,6 +23,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Event, exact_fraction
 from skpublicdp.accounting.amplification import SUBSAMPLING_PROOF
 from skpublicdp.active.subsampling_plan import (
@@ -43,13 +44,8 @@ from skpublicdp.base_learner import (
 )
 from skpublicdp.data.binning import column_medians
 from skpublicdp.data.fit_inputs import public_labels
-from skpublicdp.data.labels import (
-    check_length,
-    encode_labels,
-    is_unlabelled,
-    label_column,
-    require_target,
-)
+from skpublicdp.data.label_values import is_unlabelled, label_column
+from skpublicdp.data.labels import check_length, encode_labels, require_target, warn_if_objects
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
 from skpublicdp.data.tables import count_rows, take_rows
@@ -71,7 +67,7 @@ from skpublicdp.typing import Codes, Floats, Mask
 
 
 class SubsamplingActiveLearner(
-    HTMLReprMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator
+    HTMLReprMixin, VersionedMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator
 ):
     """Private active learner that queries a few labels in a large pool of private rows.
 
@@ -453,7 +449,9 @@ class SubsamplingActiveLearner(
         result. Without a `query`, all rows of the pool must have a label.
         """
         if pending is None:
-            column, positions = label_column(y)[pool], queried
+            labels = label_column(y)
+            warn_if_objects(y, labels)
+            column, positions = labels[pool], queried
         else:
             column, positions = label_column(take_rows(y, pool[queried])), np.arange(len(queried))
         codes, _, _, classes = encode_labels(column, [column[:0]], self.classes)
@@ -571,10 +569,12 @@ def fit_to_subset(
     X, y = add_row_per_label(base, subset.X_labelled, subset.y, classes, centre)
     n_unlabelled = len(subset.X_unlabelled)
     # base learners receive the mask `is_labelled` and ignore the labels of the other rows, which
-    # have the dtype of `classes`: boolean, text, object or numeric
+    # have the dtype of `classes`: boolean, text, object or numeric; uint64 beside int64 would
+    # become float64
     kind = classes.dtype.kind
-    placeholder = {"b": False, "U": "-1", "O": "-1"}.get(kind, -1)
-    y_unlabelled = np.full(n_unlabelled, placeholder, dtype=object if kind == "O" else None)
+    placeholder = {"b": False, "U": "-1", "O": "-1", "u": 0}.get(kind, -1)
+    dtype = classes.dtype if kind in "Ou" else None
+    y_unlabelled = np.full(n_unlabelled, placeholder, dtype=dtype)
     return fit_base(
         base,
         epsilon,

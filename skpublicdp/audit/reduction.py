@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
+from skpublicdp.data.batch_predict import ScoreMixin
+
 Dummy = Callable[[int, Any], Any]
 
 
@@ -92,7 +94,7 @@ def reduce_public_data(
     )
 
 
-class ReducedLearner(MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
+class ReducedLearner(ScoreMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstimator):
     """The private learner B of Alon, Bassily and Moran (2019), Algorithm 2.
 
     Parameters

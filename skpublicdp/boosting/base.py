@@ -21,6 +21,7 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
+from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.boosting.covariate_shift import NO_DRIFT
 from skpublicdp.boosting.explain import (
     columns_of_trees,
@@ -55,7 +56,7 @@ MAX_NAMED_COLUMNS = 3
 """Maximum number of columns that a `DriftWarning` names."""
 
 
-class SemiPrivateBoosting(HTMLReprMixin, BaseEstimator):
+class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
     """Base class of boosting estimators.
 
     The class reads the inputs of `fit`, runs `fit_boosting`, and stores only released values.

@@ -308,6 +308,9 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         """
         return predict_batches(self, X, self._rule())
 
+    def _read_target(self, y: Any) -> NDArray[Any]:
+        return RegressionTarget(self.outcome_bounds).column(y)
+
     def _rule(self) -> Rule:
         """Return the function that maps a table to the predicted means."""
         check_is_fitted(self)

@@ -7,9 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import is_classifier
+from sklearn.base import is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 
+from skpublicdp.data.column import MAX_LISTED_COLUMNS
+from skpublicdp.data.label_values import (
+    check_comparable,
+    kind_of_labels,
+    label_column,
+    labels_equal,
+)
+from skpublicdp.data.labels import check_length
 from skpublicdp.data.schema import Column
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import Table
@@ -74,7 +82,46 @@ def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool
     return result
 
 
-class StreamedScoreMixin:
+class ScoreMixin:
+    """Mixin whose `score` reads `y` with the reader of `fit`, so it accepts the same labels."""
+
+    def score(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy for labels or R² for outcomes, without privacy protection.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame, shape (n, n_features)
+            Rows to predict.
+        y : array-like, shape (n,)
+            Labels or outcomes.
+        sample_weight : array-like, shape (n,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        float
+            The score, to which no noise is added. The score of private rows must not be
+            published.
+        """
+        predicted = self.predict(X)  # type: ignore[attr-defined]
+        return self._score_predictions(y, predicted, sample_weight)
+
+    def _score_predictions(self, y: Any, predicted: NDArray[Any], weights: Any) -> float:
+        """Return the score of predictions in memory."""
+        y = self._read_target(y)
+        check_length(y, len(predicted))
+        if is_regressor(self):
+            return float(r2_score(y, predicted, sample_weight=weights))
+        check_comparable(y=kind_of_labels(y[:1]), classes_=kind_of_labels(predicted[:1]))
+        is_correct = labels_equal(y, predicted)
+        return float(accuracy_score(np.ones_like(is_correct), is_correct, sample_weight=weights))
+
+    def _read_target(self, y: Any) -> NDArray[Any]:
+        """Return labels or outcomes as `fit` reads them."""
+        return label_column(y)
+
+
+class StreamedScoreMixin(ScoreMixin):
     """Mixin for classifiers and regressors whose `score` accepts streamed rows.
 
     A subclass defines `_rule()`, which returns the function for `predict_batches`. This function
@@ -102,15 +149,13 @@ class StreamedScoreMixin:
             The score, to which no noise is added. The score of private rows must not be
             published.
         """
-        if is_streamed(X):
-            chunks = _predict_streamed(self, as_rows(X, y), self._rule(), self._numeric)
-            predictions, labels = zip(*chunks, strict=True)
-            # labels are read together with the rows, since `y` is a column of the source
-            predicted, y = np.concatenate(predictions), np.concatenate(labels)
-        else:
-            predicted = self.predict(X)  # type: ignore[attr-defined]
-        metric = accuracy_score if is_classifier(self) else r2_score
-        return float(metric(y, predicted, sample_weight=sample_weight))
+        if not is_streamed(X):
+            return super().score(X, y, sample_weight)
+        chunks = _predict_streamed(self, as_rows(X, y), self._rule(), self._numeric)
+        predictions, labels = zip(*chunks, strict=True)
+        # labels are read together with the rows, since `y` is a column of the source
+        y, predicted = np.concatenate(labels), np.concatenate(predictions)
+        return self._score_predictions(y, predicted, sample_weight)
 
     def _rule(self) -> Rule:
         """Return the function that maps a `Table` of rows to predictions."""

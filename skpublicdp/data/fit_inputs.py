@@ -17,6 +17,7 @@ from skpublicdp.data.labels import (
     distinct_targets,
     encode_targets,
     require_target,
+    warn_if_objects,
 )
 from skpublicdp.data.one_hot import ColumnRun, find_one_hot_runs
 from skpublicdp.data.public_rows import (
@@ -188,7 +189,10 @@ def encode_target(
         return TargetEncoding()
     separate = public_labels(X_public, y_public, target_reader.column)
     if roles.stream is None:
-        y = target_reader.column(y)
+        target_reader.check_public(y, separate)
+        targets_of_rows = target_reader.column(y)
+        warn_if_objects(y, targets_of_rows)
+        y = targets_of_rows
         check_length(y, len(roles.is_public))
         targets = target_reader.targets(y[roles.counted], [y[roles.is_public], *separate])
         encoded = np.zeros(len(y), dtype=targets.private.dtype)

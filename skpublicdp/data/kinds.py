@@ -39,7 +39,7 @@ def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
     """
     if hasattr(type(estimator), "_columns_at_fit"):
         return
-    kinds = tuple(map(_kind_of_type, table.types))
+    kinds = tuple(map(kind_of_type, table.types))
     if not table.is_frame:
         kinds = tuple(ANYTHING if kind in (NUMBER, BOOLEAN) else kind for kind in kinds)
     elif numeric:
@@ -77,7 +77,7 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
     columns_at_fit: Sequence[Column | str] = getattr(estimator, "_columns_at_fit", kinds)
     names = column_names(table)
     for name, at_fit, type_ in zip(names, columns_at_fit, table.types, strict=False):
-        new_kind = _kind_of_type(type_)
+        new_kind = kind_of_type(type_)
         if new_kind == ANYTHING:
             continue
         if isinstance(at_fit, str):
@@ -113,7 +113,7 @@ _ACCEPTED = {
 """For estimators without a schema: the kinds accepted at prediction, given the kind at fit."""
 
 
-def _kind_of_type(type_: ColumnType) -> str:
+def kind_of_type(type_: ColumnType) -> str:
     """Return the kind of a column's values according to the declared type.
 
     The kind of a categorical column is the common kind of its declared categories, or text if no

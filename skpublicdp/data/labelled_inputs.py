@@ -11,13 +11,8 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.fit_inputs import public_labels
-from skpublicdp.data.labels import (
-    check_length,
-    encode_labels,
-    is_unlabelled,
-    label_column,
-    require_target,
-)
+from skpublicdp.data.label_values import is_unlabelled, label_column
+from skpublicdp.data.labels import check_length, encode_labels, require_target, warn_if_objects
 from skpublicdp.data.roles import cap_rows_per_group, check_mask, split_roles
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers
@@ -148,7 +143,9 @@ def _read_labels(
     if public.any():
         check_length(y, n)
         y = take_rows(y, np.flatnonzero(~public))
-    y = label_column(y, listed=classes is not None)
+    labels = label_column(y, listed=classes is not None)
+    warn_if_objects(y, labels)
+    y = labels
     check_length(y, n - int(public.sum()))
     unlabelled = _unlabelled_mask(y, classes)
     labelled = np.zeros(n, dtype=bool)
@@ -272,7 +269,9 @@ def read_label_status(
     )
     separate_public = roles.separate_numbers()
     y_public_parts = public_labels(X_public, y_public, label_column)
-    X, y = as_numbers(roles.table), label_column(y)
+    X, labels = as_numbers(roles.table), label_column(y)
+    warn_if_objects(y, labels)
+    y = labels
     check_length(y, len(X))
     separate_labels = y_public_parts[0] if y_public_parts else y[:0]
     if _is_text(y) != _is_text(separate_labels):

@@ -1,4 +1,4 @@
-"""Read labels from any container, and encode them as class indices."""
+"""Encode labels as class indices, and outcomes as numbers."""
 
 from __future__ import annotations
 
@@ -9,158 +9,32 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import check_array
 
-from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
-from skpublicdp.data.column import MAX_EXACT_INTEGER
-from skpublicdp.data.tables import count_rows, distinct_values, integer_values, replace_values
+from skpublicdp._internal.redaction import call_or_raise, call_silently
+from skpublicdp.data.label_values import (
+    check_comparable,
+    integer_array,
+    invalid_labels_error,
+    is_unlabelled,
+    kind_of_labels,
+    label_column,
+    label_kind,
+    label_positions,
+)
+from skpublicdp.data.series import distinct_values, integer_values, replace_values
+from skpublicdp.data.tables import count_rows
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
 
-UNLABELLED = -1
-"""Label that marks an unlabelled public row, as in `sklearn.semi_supervised`."""
 
-
-def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArray[Any]:
-    """Convert labels to an array of text, booleans or whole numbers, shape (n,).
-
-    Each label is read independently. A list, a series from another library or an array of dtype
-    object is converted to the common type of its distinct labels.
-
-    Parameters
-    ----------
-    labels : array-like, shape (n,) or (n, 1)
-        Labels in any container.
-    listed : bool
-        Whether `classes` lists all labels, which affects only the error message.
-    name : str
-        Name of the labels in the error message.
-    """
-    # as in scikit-learn, text in a list is converted to a numpy text type, and text in an array
-    # keeps dtype object
-    text_dtype = object if hasattr(labels, "__array__") else str
-    if not isinstance(getattr(labels, "dtype", None), np.dtype):
-        refusal = _invalid_labels_error("O", listed, name)
-        labels = call_or_raise(np.asarray, labels, dtype=object, error=refusal)
-    refuse_types(labels, "labels, text or whole numbers")
-    refusal = _invalid_labels_error(labels.dtype.kind, listed, name)
-    labels = call_or_raise(check_array, labels, dtype=None, error=refusal, **NO_CHECKS)
-    is_column_vector = labels.shape[1:] == (1,)
-    if is_column_vector:
+def warn_if_objects(y: Any, labels: NDArray[Any]) -> None:
+    """Warn that scikit-learn refuses labels `y` of dtype object that were read as numbers."""
+    if getattr(y, "dtype", None) == np.dtype(object) and labels.dtype.kind in "biu":
         warn(
-            "A column-vector y was passed when a 1d array was expected. Please change the shape of "
-            "y to (n_samples, ), for example using ravel().",
+            "y has dtype object, but its labels are booleans or numbers. `score` reads such "
+            "labels, but scikit-learn's scorers by name, such as scoring='roc_auc', refuse them. "
+            "Convert y, for example with y.astype(bool) or y.astype(int).",
             DataConversionWarning,
-        )
-        labels = labels[:, 0]
-    check_flat(labels)
-    plain: NDArray[Any] = call_or_raise(_plain_labels, labels, text_dtype, error=refusal)
-    return plain
-
-
-def label_entries(name: str, labels: Any) -> NDArray[Any]:
-    """Return the labels in any container, valid or not, as an array, shape (n,).
-
-    Arrays of numbers or text keep their type, and other labels become objects. Errors quote no
-    label.
-    """
-    entries: NDArray[Any] = call_or_raise(_as_entries, labels, error=unreadable(name))
-    return entries
-
-
-def unreadable(name: str) -> ValueError:
-    """Return the error to raise if private labels or scores are not one-dimensional."""
-    return ValueError(f"{name} must be a one-dimensional array or list with one entry per row.")
-
-
-def _as_entries(labels: Any) -> NDArray[Any]:
-    """Return the same labels as `label_entries`, but with exceptions that can quote a label."""
-    has_numpy_dtype = isinstance(getattr(labels, "dtype", None), np.dtype)
-    if has_numpy_dtype and not isinstance(labels, np.ma.MaskedArray):
-        entries = np.asarray(labels)
-        if entries.dtype.kind not in "biufU":  # neither booleans, numbers nor text
-            entries = entries.astype(object)
-    else:
-        # numpy would infer the dtype of a list from all rows, so one row would affect other rows
-        to_list = getattr(labels, "to_pylist", getattr(labels, "tolist", None))
-        values = list(labels) if to_list is None else to_list()
-        entries = np.empty(len(values), dtype=object)
-        for row, value in enumerate(values):  # slice assignment would unpack nested lists
-            entries[row] = value
-    if entries.ndim == 2 and entries.shape[1] == 1:
-        entries = entries[:, 0]
-    if entries.ndim != 1:
-        raise ValueError
-    return entries
-
-
-def check_flat(y: NDArray[Any]) -> None:
-    """Raise ValueError unless `y` is one-dimensional."""
-    if y.ndim != 1:
-        raise ValueError(
-            f"y should be a 1d array, got an array of shape {y.shape} instead: y and y_public "
-            "must contain one value per row."
-        )
-
-
-_SAME_KINDS = "all text or all numbers in y, y_public and classes"
-"""Rule about label types, quoted in error messages."""
-
-
-def _invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedError:
-    """Return the same error for all invalid labels, since private labels determine the fault.
-
-    Parameters
-    ----------
-    kind : str
-        Numpy's `dtype.kind` of the labels: "f" for floats, "O" for objects.
-    listed : bool
-        Whether the parameter `classes` lists all labels.
-    name : str
-        Name of the labels in the message.
-    """
-    unlisted = ", labels that are not listed in classes" if listed else ""
-    if kind == "f":
-        faults = f"missing labels{unlisted} or continuous numbers"
-        rule = "numeric labels must be whole numbers below 2**53"
-    else:
-        faults = f"missing labels{unlisted} or labels of mixed types"
-        rule = f"labels must be {_SAME_KINDS}, and numbers must be whole and below 2**53"
-    if name == "y_public":
-        return RefusedError(
-            f"{name} contains {faults}; {rule}. Mark unlabelled rows with -1, and use "
-            "SemiPrivateBoostingRegressor for continuous numbers."
-        )
-    return RefusedError(
-        f"{name} contains {faults} (which of these is withheld, because labels are private); "
-        f"{rule}. Drop unlabelled rows if the number of rows may be public, or give them a "
-        "separate label, and use SemiPrivateBoostingRegressor for continuous numbers."
-    )
-
-
-NO_LABELS = {
-    **{"c": "complex numbers", "m": "durations", "M": "dates", "V": "structures"},
-    "S": "bytes",
-}
-"""Numpy kinds (`dtype.kind`) that are invalid for labels and outcomes, and their names in
-messages."""
-
-
-def refuse_types(y: NDArray[Any], expected: str) -> None:
-    """Raise RefusedError if the data type of an array is invalid for labels and outcomes.
-
-    Parameters
-    ----------
-    y : ndarray
-        Labels or outcomes, of which only the type is read.
-    expected : str
-        Description of valid values, used in the message.
-    """
-    if y.dtype.kind in NO_LABELS:
-        sklearn_phrase = " Complex data not supported." if y.dtype.kind == "c" else ""
-        raise RefusedError(
-            f"Unknown label type: y and y_public must contain {expected}; got "
-            f"{NO_LABELS[y.dtype.kind]}, which must be converted.{sklearn_phrase}"
         )
 
 
@@ -179,69 +53,6 @@ def check_length(y: Any, n: int) -> None:
             "X and y have inconsistent numbers of samples: y must contain one label per row of X; "
             f"got {'no list or array of labels' if length is None else length} for {n} rows."
         )
-
-
-def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
-    """Return an array of labels of a single type, which is text, boolean or whole numbers.
-
-    If labels are invalid, the error has no message and is replaced by the caller. `UNLABELLED` is
-    ignored when the common type is determined.
-
-    Parameters
-    ----------
-    labels : ndarray, shape (n,)
-        Labels of any type.
-    text_dtype : type
-        Type of the result for text labels: `str`, or `object`.
-    """
-    if labels.dtype.kind == "U":
-        return labels
-    if labels.dtype.kind == "O":
-        plain = [_plain_label(label) for label in labels.tolist()]
-        label_types = {type(label) for label in plain if label != UNLABELLED}
-        if len(label_types) > 1:
-            raise TypeError
-        if str in label_types:
-            return np.array([str(label) for label in plain], dtype=text_dtype)
-        is_boolean = bool in label_types and UNLABELLED not in plain
-        labels = np.array(plain, dtype=bool if is_boolean else np.int64)
-    numbers = labels.astype(np.float64)
-    is_exact_integer = (numbers % 1 == 0) & (np.abs(numbers) < MAX_EXACT_INTEGER)
-    if labels.dtype.kind not in "biuf" or not is_exact_integer.all():
-        raise ValueError
-    return labels
-
-
-def _plain_label(label: Any) -> str | bool | int:
-    """Convert a label to a built-in str, bool or int, or raise TypeError."""
-    plain = plain_scalar(label)
-    if isinstance(plain, float):
-        if not plain.is_integer():
-            raise TypeError
-        return int(plain)
-    return plain
-
-
-def plain_scalar(label: Any) -> str | bool | int | float:
-    """Convert a label to a built-in type, since a subclass can redefine equality.
-
-    A TypeError is raised for labels that are neither text nor booleans nor numbers.
-    """
-    if isinstance(label, str):
-        return str.__str__(label)
-    if isinstance(label, bool | np.bool_):
-        return bool(label)
-    if isinstance(label, int | np.integer):
-        return int(label)
-    if isinstance(label, float | np.floating):
-        return float(label)
-    raise TypeError("Labels must be text, booleans or numbers.")
-
-
-def positions_among(labels: NDArray[Any], classes: NDArray[Any]) -> Codes:
-    """Return the position of each label in a sorted array of classes, or -1 for other labels."""
-    positions = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    return np.where(classes[positions] == labels, positions, -1)
 
 
 class LabelCodes(NamedTuple):
@@ -282,21 +93,29 @@ def encode_labels(
         labels[~mask] for labels, mask in zip(public, unlabelled, strict=True) if not mask.all()
     ]
     parts = [private, *public_parts]
-    refusal = _invalid_labels_error(private.dtype.kind, declared is not None)
+    refusal = invalid_labels_error(private.dtype.kind, declared is not None)
     typed_parts = parts if declared is None else [declared, *parts]
     if len({part.dtype.kind in "OU" for part in typed_parts}) > 1:
         raise refusal
-    labels = np.concatenate(parts)
+    labels = call_or_raise(_concatenate, parts, error=refusal)
     label_set = np.unique(labels if declared is None else declared)
     if label_set.dtype.kind == "U":
         # the width of the text type must not depend on other values in the array
         label_set = np.array(label_set.tolist())
-    codes = positions_among(labels, label_set)
+    codes = label_positions(labels, label_set.tolist())
     if (codes < 0).any():
         raise refusal
     return LabelCodes(
         codes[: len(private)], codes[len(private) :], ~np.concatenate(unlabelled), label_set
     )
+
+
+def _concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """Concatenate arrays of labels, in a type that holds each integer exactly."""
+    is_integer = [part.dtype.kind in "iu" for part in parts]
+    if any(is_integer) and np.result_type(*parts).kind == "f":
+        return integer_array([int(label) for part in parts for label in part.tolist()])
+    return np.concatenate(parts)
 
 
 def _declared_classes(classes: Any) -> NDArray[Any]:
@@ -309,32 +128,6 @@ def _declared_classes(classes: Any) -> NDArray[Any]:
         )
     labels: NDArray[Any] = column
     return labels
-
-
-def _check_kinds(y: Any, classes: Any) -> None:
-    """Raise ValueError if only one of `y` and `classes` has a text type.
-
-    Labels of dtype object have no declared kind and are accepted.
-    """
-    kind = str(getattr(getattr(y, "dtype", None), "kind", "O"))
-    is_declared = kind in "Ubiuf"  # text, booleans or numbers
-    if classes is None or not is_declared:
-        return
-    y_is_text, classes_are_text = kind == "U", _declared_classes(classes).dtype.kind in "OU"
-    if y_is_text != classes_are_text:
-        y_kind, classes_kind = ("text", "numbers") if y_is_text else ("numbers", "text")
-        raise ValueError(
-            f"Labels must be {_SAME_KINDS}; got {y_kind} in y or y_public, and {classes_kind} in "
-            "classes."
-        )
-
-
-def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return a mask that is True for unlabelled rows, whose label is -1 or "-1"."""
-    if labels.dtype.kind in "OUS":  # objects or text
-        # np.where(mask, -1, strings) would convert -1 to text
-        return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
-    return np.asarray(labels == UNLABELLED)
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private values
@@ -387,6 +180,9 @@ class TargetReader(ABC):
             Name of the argument, used in error messages.
         """
 
+    def check_public(self, y: Any, public: list[NDArray[Any]]) -> None:  # noqa: B027
+        """Raise an error if the declared type of `y` does not suit the public targets."""
+
     @abstractmethod
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
         """Return the encoded targets of private rows and of public rows in several parts.
@@ -429,8 +225,15 @@ class LabelReader(TargetReader):
 
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
         """Convert labels to an array of text, booleans or whole numbers."""
-        _check_kinds(y, self.classes)
+        if self.declared is not None:
+            check_comparable(**{name: label_kind(y)}, classes=kind_of_labels(self.declared))
         return label_column(y, listed=self.classes is not None, name=name)
+
+    def check_public(self, y: Any, public: list[NDArray[Any]]) -> None:
+        """Raise an error if `y` is text and public labels are numbers, or the other way round."""
+        for labels in public:
+            if not is_unlabelled(labels).all():
+                check_comparable(y=label_kind(y), y_public=kind_of_labels(labels.tolist()))
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
         """Return the class indices of private and public labels."""
@@ -502,7 +305,8 @@ def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targ
     offsets = y - y.dtype.type(low) if is_64_bit else y.astype(np.int64) - low
     offsets = offsets.astype(np.intp, copy=False)
     distinct_offsets = np.flatnonzero(np.bincount(offsets))
-    distinct_labels = (distinct_offsets + low).astype(y.dtype)
+    # Python's integers, since neither int64 nor uint64 holds all sums
+    distinct_labels = np.array([low + offset for offset in distinct_offsets.tolist()], y.dtype)
     code_of_offset = np.zeros(high - low + 1, dtype=np.intp)
     code_of_offset[distinct_offsets] = target_reader.encode(
         target_reader.column(distinct_labels), targets

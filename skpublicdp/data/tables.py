@@ -201,7 +201,7 @@ class Table:
     def types(self) -> tuple[ColumnType, ...]:
         """Declared type of each column."""
         if not self.is_frame:
-            return (_numpy_type(self.native.dtype),) * self.shape[1]
+            return (numpy_type(self.native.dtype),) * self.shape[1]
         return tuple(self._declared_type(position) for position in range(self.shape[1]))
 
     def column(self, position: int) -> ColumnValues:
@@ -288,9 +288,9 @@ class Table:
             dtype = self.native.iloc[:, position].dtype
             if isinstance(dtype, np.dtype):
                 # narwhals would infer the type of an object column from its values
-                return _numpy_type(dtype)
+                return numpy_type(dtype)
         series = self._series(position)
-        return _narwhals_type(series.dtype, series.to_native())
+        return narwhals_type(series.dtype, series.to_native())
 
 
 def _text_if_mixed(column: ColumnValues) -> ColumnValues:
@@ -299,7 +299,7 @@ def _text_if_mixed(column: ColumnValues) -> ColumnValues:
     return column if has_one_type else column.astype(str)
 
 
-def _numpy_type(dtype: np.dtype[Any]) -> ColumnType:
+def numpy_type(dtype: np.dtype[Any]) -> ColumnType:
     """Return the type of a column with a numpy dtype."""
     kind = _KIND_OF_NUMPY_KIND.get(dtype.kind, f"values of type {dtype}")
     can_be_missing = dtype.kind not in "biu"  # booleans and integers have no missing values
@@ -322,7 +322,7 @@ _KIND_OF_NUMPY_KIND = {
 """Kind of a column for each numpy `dtype.kind`. Types such as "complex numbers" cannot be read."""
 
 
-def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
+def narwhals_type(dtype: DType, native: Any) -> ColumnType:
     """Return the type of a column of a frame.
 
     Parameters
@@ -348,7 +348,7 @@ def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
         return ColumnType(TEXT)
     native_dtype: Any = getattr(native, "dtype", None)
     if type(native_dtype).__name__ == "SparseDtype":
-        return _numpy_type(native_dtype.subtype)
+        return numpy_type(native_dtype.subtype)
     if dtype == nw.Object:
         return ColumnType(ANYTHING)
     unusable = UNUSABLE.get(type(dtype))
@@ -526,30 +526,3 @@ def add_constant_columns(frame: Any, values: Mapping[str, Any]) -> Any:
     """Return a frame with additional constant columns, given by name."""
     columns = [nw.lit(value).alias(name) for name, value in values.items()]
     return to_narwhals(frame).with_columns(*columns).to_native()
-
-
-def integer_values(series: Any) -> NDArray[Any] | None:
-    """Return the values of a series of integers, or None if values are missing or not integers."""
-    wrapped = to_narwhals(series)
-    if not isinstance(wrapped, nw.Series) or not wrapped.dtype.is_integer() or wrapped.null_count():
-        return None
-    return np.asarray(wrapped.to_numpy())
-
-
-def distinct_values(series: Any) -> Any:
-    """Return the distinct values of a series, or None if its library cannot find them quickly.
-
-    Distinct values are found quickly in non-empty series of text, booleans or integers.
-    """
-    wrapped = to_narwhals(series)
-    if not isinstance(wrapped, nw.Series) or not len(wrapped):
-        return None
-    is_fast = wrapped.dtype in (nw.String, nw.Boolean) or wrapped.dtype.is_integer()
-    return wrapped.unique().to_native() if is_fast else None
-
-
-def replace_values(series: Any, distinct: Any, codes: Codes) -> Codes:
-    """Return the code of each value in a series, given the distinct values and their codes."""
-    values = to_narwhals(distinct).to_list()
-    coded = to_narwhals(series).replace_strict(values, codes.tolist(), return_dtype=nw.Int64)
-    return np.asarray(coded.to_numpy(), dtype=np.intp)

@@ -21,6 +21,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Pure, exact_fraction
 from skpublicdp.base_learner import (
     BaseDelegatingClassifier,
@@ -65,7 +66,9 @@ from skpublicdp.rules.semi_private import SemiPrivateClassifier
 from skpublicdp.typing import Floats
 
 
-class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator):
+class LabelBoostClassifier(
+    HTMLReprMixin, VersionedMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator
+):
     """Private classifier for few labelled and many unlabelled rows, all of which are private.
 
     LabelBoost generates labels for a private learner that requires more labelled rows than are

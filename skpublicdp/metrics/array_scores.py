@@ -17,6 +17,7 @@ from skpublicdp.metrics.estimates import (
     roc_auc_kernel,
 )
 from skpublicdp.metrics.label_codes import (
+    check_label_kinds,
     check_lengths,
     contingency_table,
     label_codes,
@@ -32,6 +33,11 @@ from skpublicdp.metrics.noisy_counts import (
     check_noise_scale,
     release_contingency_table,
     release_n_correct,
+)
+from skpublicdp.metrics.plausibility import (
+    alarm_failure,
+    warn_if_below_chance,
+    warn_if_rare,
 )
 from skpublicdp.metrics.score_bins import PREDICTED_LABEL_BINS, make_score_bins
 from skpublicdp.metrics.score_intervals import extend_interval, share_interval
@@ -133,7 +139,14 @@ def private_accuracy_score(
     PrivacyBudgetError
         If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If the arrays have different lengths.
+        If the arrays have different lengths, or their declared types are text and numbers, which
+        never agree. No budget is spent.
+
+    Warns
+    -----
+    ImplausibleScoreWarning
+        If the released metric is far below that of random guesses, or hardly any row has the
+        positive label, which suggests that labels are coded differently.
 
     See Also
     --------
@@ -198,7 +211,7 @@ def private_confusion_matrix(
     ledger = _release_ledger(
         "private_confusion_matrix", epsilon, delta, level, random_state, budget
     )
-    table = _release_confusion(y_true, y_pred, labels, ledger)
+    table = _release_confusion(y_true, y_pred, labels, ledger, level)
     shares = confusion_shares(len(table.nonnegative), None)
     # union bound over the entries
     interval = table.n * shares.interval(table, (1 - level) / table.nonnegative.size)
@@ -312,11 +325,13 @@ def private_roc_auc_score(
 def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.95) -> PrivateValue:
     """Release the accuracy of predictions, spending the entire budget of a ledger."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
+    check_label_kinds(y_true=y_true, y_pred=y_pred)
     check_noise_scale(ledger.noise, COUNT_SENSITIVITY)
     ledger.read(n)
     n_correct = np.count_nonzero(labels_agree(y_true, y_pred))
     count = release_n_correct(np.array([n_correct], dtype=np.int64), n, ledger.noise, ledger)
     value, ends = count.clipped / n, np.array(share_interval(count, 1 - level))
+    warn_if_below_chance("accuracy", share_interval(count, alarm_failure(level))[1])
     receipt = ledger.receipt(assumptions=ARRAY_ASSUMPTIONS)
     return PrivateValue(value, extend_interval(ends, value), level, receipt)
 
@@ -325,7 +340,7 @@ def release_balanced_accuracy(
     ledger: Ledger, y_true: Any, y_pred: Any, labels: Any, level: float = 0.95
 ) -> PrivateValue:
     """Release the balanced accuracy, spending the entire budget of a ledger."""
-    table = _release_confusion(y_true, y_pred, labels, ledger)
+    table = _release_confusion(y_true, y_pred, labels, ledger, level)
     n_labels = len(table.nonnegative)
     bins = PREDICTED_LABEL_BINS if n_labels == 2 else None
     return _estimate(balanced_accuracy_statistic(n_labels, bins), table, level, ledger)
@@ -341,25 +356,33 @@ def release_auc(
 ) -> PrivateValue:
     """Release the area under the ROC curve, spending the entire budget of a ledger."""
     n = check_lengths(y_true=y_true, y_score=y_score)
+    positive = public_labels("pos_label", [pos_label])
+    check_label_kinds(positive, y_true=y_true)
     noise = ledger.noise
     check_noise_scale(noise, TABLE_SENSITIVITY)
     ledger.read(n)
     threshold = 0.5 if response_method == "predict_proba" else 0.0
     score_bins = make_score_bins(noise, n, response_method, threshold)
     # label_codes returns 0 for `pos_label` and -1 for others; row 1 of the table has the positives
-    is_positive = label_codes("y_true", y_true, public_labels("pos_label", [pos_label])) + 1
+    is_positive = label_codes("y_true", y_true, positive) + 1
     bins = score_bins.bin_of_score(score_column("y_score", y_score), predicted=None)
     counts = contingency_table(is_positive, bins, (2, score_bins.n_bins))
     table = release_contingency_table(counts, n, noise, ledger)
-    return _estimate(roc_auc_kernel(score_bins.n_bins), table, level, ledger)
+    warn_if_rare(table)
+    auc = roc_auc_kernel(score_bins.n_bins)
+    warn_if_below_chance("ROC AUC", float(auc.interval(table, alarm_failure(level))[1]), 2)
+    return _estimate(auc, table, level, ledger)
 
 
-def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) -> NoisyTable:
+def _release_confusion(
+    y_true: Any, y_pred: Any, labels: Any, ledger: Ledger, level: float
+) -> NoisyTable:
     """Release the confusion matrix (rows: true labels), spending the entire budget of a ledger."""
     n = check_lengths(y_true=y_true, y_pred=y_pred)
     classes = public_labels("labels", labels)
     if len(classes) < 2:
         raise ValueError("labels must contain at least two labels; got one.")
+    check_label_kinds(classes, y_true=y_true, y_pred=y_pred)
     noise = ledger.noise
     check_noise_scale(noise, TABLE_SENSITIVITY)
     ledger.read(n)
@@ -367,7 +390,11 @@ def _release_confusion(y_true: Any, y_pred: Any, labels: Any, ledger: Ledger) ->
         label_codes("y_true", y_true, classes), label_codes("y_pred", y_pred, classes), len(classes)
     )
     counts = contingency_table(codes, predicted, (len(classes), len(classes)))
-    return release_contingency_table(counts, n, noise, ledger)
+    table = release_contingency_table(counts, n, noise, ledger)
+    statistic = balanced_accuracy_statistic(len(classes), None)
+    upper = float(statistic.interval(table, alarm_failure(level))[1])
+    warn_if_below_chance("balanced accuracy", upper, len(classes))
+    return table
 
 
 def _estimate(

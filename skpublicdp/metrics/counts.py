@@ -64,6 +64,11 @@ class ScoredRows:
     n: int
     design_effect: float
 
+    @property
+    def y_type(self) -> Any:
+        """Labels of which only the declared type is read: an empty column for streamed rows."""
+        return self.y if self.source is None else self.source.empty_labels()
+
     def count(self, counter: RowCounter) -> Integers:
         """Return the counts of `counter` over all rows; streamed rows are summed over batches."""
         if self.source is not None:

@@ -12,7 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import RefusedError, call_or_raise
-from skpublicdp.data.labels import label_entries, plain_scalar, positions_among, unreadable
+from skpublicdp.data.label_values import (
+    check_comparable,
+    kind_of_labels,
+    label_entries,
+    label_kind,
+    label_positions,
+    labels_equal,
+    plain_scalar,
+    unreadable,
+)
 from skpublicdp.data.tables import count_rows
 from skpublicdp.typing import Codes, Floats
 
@@ -59,21 +68,25 @@ def public_labels(name: str, classes: Any) -> list[Any]:
     return labels
 
 
+def check_label_kinds(classes: list[Any] | None = None, **labels: Any) -> None:
+    """Raise an error if labels can never agree, according to their declared types alone.
+
+    Parameters
+    ----------
+    classes : list, optional
+        Public labels.
+    **labels : array-like
+        Private labels in any container, by the name of the argument. No value is read.
+    """
+    kinds = {name: label_kind(column) for name, column in labels.items()}
+    if classes is not None:
+        kinds["the classes"] = kind_of_labels(classes)
+    check_comparable(**kinds)
+
+
 def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
     """Return the index of each label among the classes, or -1 for an unknown label."""
-    column = label_entries(name, labels)
-    class_types = {"text" if isinstance(label, str) else "number" for label in classes}
-    if column.dtype.kind in _NUMERIC_KINDS and class_types == {"number"}:
-        numeric_classes = np.array(classes, dtype=np.float64)
-        order = np.argsort(numeric_classes)
-        positions = positions_among(column, numeric_classes[order])
-        codes: Codes = np.where(positions < 0, -1, order[positions])
-        return codes
-    # a column of objects may mix text and numbers, so it is not checked
-    column_type = "text" if column.dtype.kind == "U" else "number"
-    if column.dtype.kind != "O" and class_types != {column_type}:
-        raise ValueError(f"{name} and the classes must be all text or all numbers.")
-    return _encode_objects(column, {label: code for code, label in enumerate(classes)})
+    return label_positions(_scalar_entries(name, labels), classes)
 
 
 def unknown_as_error(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Codes, Codes]:
@@ -97,15 +110,7 @@ def labels_agree(y_true: Any, y_pred: Any) -> NDArray[np.bool_]:
 
     Incomparable labels are treated as unequal.
     """
-    true, predicted = label_entries("y_true", y_true), label_entries("y_pred", y_pred)
-    kinds = {true.dtype.kind, predicted.dtype.kind}
-    if "O" not in kinds and "U" in kinds and len(kinds) > 1:
-        raise ValueError("y_true and y_pred must be all text or all numbers.")
-    if kinds <= set(_NUMERIC_KINDS):
-        return np.asarray(true == predicted)
-    pairs = zip(true.tolist(), predicted.tolist(), strict=True)
-    is_equal = call_or_raise(_compare_pairs, pairs, error=unreadable("y_true"))
-    return np.fromiter(is_equal, bool, len(true))
+    return labels_equal(_scalar_entries("y_true", y_true), _scalar_entries("y_pred", y_pred))
 
 
 def score_column(name: str, scores: Any) -> Floats:
@@ -138,29 +143,29 @@ def call_estimator(estimator: Any, method: str, X: Any, n: int, width: int | Non
     return result
 
 
-def _comparable_scalar(label: Any) -> Any:
-    """Return a label as a built-in scalar.
+def _scalar_entries(name: str, labels: Any) -> NDArray[Any]:
+    """Return labels as an array of built-in scalars.
 
-    Labels without a scalar form are replaced with an object that is unequal to everything.
+    A label without a scalar form is replaced with an object that is unequal to everything.
     """
-    try:
-        return plain_scalar(label)
-    except Exception:
-        return object()
+    column = label_entries(name, labels)
+    if column.dtype.kind != "O":
+        return column
+    scalars = np.empty(len(column), dtype=object)
+    scalars[:] = call_or_raise(_comparable_scalars, column.tolist(), error=unreadable(name))
+    return scalars
 
 
-def _encode_objects(column: NDArray[Any], code_of_class: dict[Any, int]) -> Codes:
-    """Return the class code of each label, or -1 for an unknown label."""
-
-    def encode() -> list[int]:
-        return [code_of_class.get(_comparable_scalar(label), -1) for label in column.tolist()]
-
-    return np.array(call_or_raise(encode, error=unreadable("y")), dtype=np.intp)
-
-
-def _compare_pairs(pairs: Any) -> list[bool]:
-    """Return whether the two labels of each pair are equal."""
-    return [_comparable_scalar(true) == _comparable_scalar(predicted) for true, predicted in pairs]
+def _comparable_scalars(labels: list[Any]) -> list[Any]:
+    """Return labels as built-in scalars, or objects that are unequal to everything."""
+    scalars: list[Any] = []
+    for label in labels:
+        try:
+            is_column = isinstance(label, list | tuple) and len(label) == 1
+            scalars.append(plain_scalar(label[0] if is_column else label))
+        except Exception:
+            scalars.append(object())
+    return scalars
 
 
 def _as_floats(entries: list[Any]) -> list[float]:

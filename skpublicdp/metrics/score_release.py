@@ -16,8 +16,9 @@ from skpublicdp._internal.parameters import (
     read_outcome_bounds,
 )
 from skpublicdp.accounting import Noise
+from skpublicdp.data.label_values import refuse_types
 from skpublicdp.metrics.counts import LabelCounter, ScoredRows, read_scored_rows
-from skpublicdp.metrics.label_codes import public_labels
+from skpublicdp.metrics.label_codes import check_label_kinds, public_labels
 from skpublicdp.metrics.label_tables import release_label_tables
 from skpublicdp.metrics.noisy_counts import (
     COUNT_SENSITIVITY,
@@ -30,6 +31,7 @@ from skpublicdp.metrics.noisy_counts import (
     release_n_correct,
     split_noise,
 )
+from skpublicdp.metrics.plausibility import warn_if_below_chance
 from skpublicdp.metrics.residual_sums import (
     SUM_SENSITIVITY,
     ResidualCounter,
@@ -131,7 +133,14 @@ def private_scores(
     PrivacyBudgetError
         If the budget cannot cover `epsilon` and `delta`.
     ValueError
-        If X and y have different lengths, or the estimator cannot predict.
+        If X and y have different lengths, the estimator cannot predict, or the declared types of y
+        and of the labels are text and numbers, which never agree. No budget is spent.
+
+    Warns
+    -----
+    ImplausibleScoreWarning
+        If a released metric is far below that of random guesses, which suggests that the labels in
+        y are coded differently from those of the estimator.
 
     See Also
     --------
@@ -212,6 +221,7 @@ def _score_regressor(
     counter: ResidualCounter, rows: ScoredRows, ledger: Ledger, assumptions: tuple[str, ...]
 ) -> PrivateScores:
     """Return the private scores of a regressor."""
+    refuse_types(rows.y_type, "outcomes, finite numbers")
     check_noise_scale(ledger.noise, ledger.for_person(SUM_SENSITIVITY))
     ledger.read(rows.n)
     exact = rows.count(counter)
@@ -229,6 +239,7 @@ def _score_classifier(
     assumptions: tuple[str, ...],
 ) -> PrivateScores:
     """Return the private scores of a classifier whose counter does not have score bins yet."""
+    check_label_kinds(counter.labels, y=rows.y_type)
     noise = split_noise(ledger, rows.n, counter.n_scored_labels)
     _check_noise(noise, ledger, len(counter.labels))
     ledger.read(rows.n)
@@ -249,7 +260,7 @@ def _score_classifier(
             label_tables = release_label_tables(
                 exact.by_label, noise.own, noise.other, ledger, table
             )
-    return PrivateScores(
+    scores = PrivateScores(
         n_rows=rows.n,
         classes=tuple(counter.labels),
         positive=counter.positive,
@@ -259,6 +270,22 @@ def _score_classifier(
         label_tables=label_tables,
         privacy=ledger.receipt(assumptions=assumptions),
     )
+    _warn_if_implausible(scores)
+    return scores
+
+
+def _warn_if_implausible(scores: PrivateScores) -> None:
+    """Warn if a released metric is far below chance."""
+    n_labels = len(scores.classes_)
+    for metric, n_guesses in (
+        ("accuracy", n_labels),
+        ("balanced_accuracy", n_labels),
+        ("roc_auc", 2),
+    ):
+        if metric in scores.metrics_:
+            upper = float(scores.interval(metric)[1])
+            if warn_if_below_chance(metric.replace("_", " "), upper, n_guesses):
+                return
 
 
 def _check_noise(noise: SplitNoise, ledger: Ledger, n_labels: int) -> None:

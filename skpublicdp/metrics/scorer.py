@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils._param_validation import StrOptions
 
 from skpublicdp.metrics.array_scores import release_accuracy, release_auc, release_balanced_accuracy
-from skpublicdp.metrics.label_codes import call_estimator, check_lengths
+from skpublicdp.metrics.label_codes import call_estimator, check_label_kinds, check_lengths
 from skpublicdp.metrics.score_release import (
     RESPONSE_METHODS,
     check_score_parameters,
@@ -48,6 +48,7 @@ class PrivateScorer:
         ledger = Ledger(self.epsilon, self.delta, self.random_state, self.budget, who=caller)
         n = check_lengths(X=X, y=y)
         labels = labels_of_estimator(estimator, None)
+        check_label_kinds(labels, y=y)
         if self.metric == "accuracy":
             return float(release_accuracy(ledger, y, call_estimator(estimator, "predict", X, n)))
         if self.metric == "balanced_accuracy":

@@ -12,13 +12,13 @@ from sklearn.base import clone
 from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise, call_silently
 from skpublicdp.data.fit_inputs import public_labels
+from skpublicdp.data.label_values import UNLABELLED, is_unlabelled
 from skpublicdp.data.labels import (
-    UNLABELLED,
     LabelReader,
     check_length,
     encode_labels,
-    is_unlabelled,
     require_target,
+    warn_if_objects,
 )
 from skpublicdp.data.public_rows import is_described, mark_described
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
@@ -107,7 +107,9 @@ class SearchRows:
         is_counted = cap_rows_per_group(search, groups, ~self._mask)
         labels = LabelReader(search.classes)
         separate = public_labels(X_public, y_public, labels.column)
+        labels.check_public(y, separate)
         self._y = labels.column(y)
+        warn_if_objects(y, self._y)
         check_length(self._y, len(self._mask))
         self._private_indices = np.flatnonzero(is_counted)
         public_parts = [self._y[self._mask], *separate]

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.html_repr import HTMLReprMixin
 from skpublicdp._internal.parameters import check_level
+from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.data.batch_predict import apply_rule
 from skpublicdp.data.schema import Column
@@ -33,7 +34,12 @@ from skpublicdp.query_release.table_frames import (
 
 
 class FittedReleaseMixin(
-    ColumnMethodsMixin, SyntheticRowsMixin, HTMLReprMixin, TransformerMixin, BaseEstimator
+    ColumnMethodsMixin,
+    SyntheticRowsMixin,
+    HTMLReprMixin,
+    VersionedMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Methods of a fitted release, which post-process released numbers and cost no privacy."""
 

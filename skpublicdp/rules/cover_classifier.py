@@ -17,7 +17,9 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
+from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import REPLACE_FEATURES, REPLACE_ONE, Draw, exact_fraction
+from skpublicdp.data.batch_predict import ScoreMixin
 from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.validation import check_rows
 from skpublicdp.guarantees import Promise
@@ -41,7 +43,7 @@ COVER_PARAMETERS: dict[str, Any] = {
 """Constraints on the parameters shared by all of these classifiers."""
 
 
-class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
+class CoverClassifier(ScoreMixin, HTMLReprMixin, VersionedMixin, ClassifierMixin, BaseEstimator):
     """Base class of classifiers that draw one rule from a cover, using errors on private rows.
 
     `_fit` implements the complete fit. A subclass defines how to read its rows (`_read`), which

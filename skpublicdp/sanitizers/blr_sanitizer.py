@@ -22,6 +22,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.validation import check_rows
@@ -50,7 +51,7 @@ EXACT_COVER_RADIUS = 1e-9
 """Requested radius of a cover that must contain all labellings of the domain."""
 
 
-class BLRSanitizer(HTMLReprMixin, BaseEstimator):
+class BLRSanitizer(HTMLReprMixin, VersionedMixin, BaseEstimator):
     """Synthetic rows drawn by the mechanism of Blum, Ligett and Roth, for domains with few points.
 
     Pure ε-differentially private. One data set of `n_points` rows is drawn by the exponential

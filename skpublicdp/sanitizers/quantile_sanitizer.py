@@ -20,6 +20,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Pure, exact_fraction
 from skpublicdp.data.public_rows import reference_sample
 from skpublicdp.data.roles import cap_rows_per_group
@@ -42,7 +43,7 @@ from skpublicdp.sanitizers.quantiles import QuantileColumn, candidate_grid, rele
 from skpublicdp.typing import Floats
 
 
-class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
+class QuantileSanitizer(HTMLReprMixin, VersionedMixin, BaseEstimator):
     """Synthetic rows that follow the private quantiles of each feature.
 
     Pure ε-differentially private. Each feature is split at a private median, then both parts are

@@ -1,13 +1,31 @@
-"""Pickles of fitted estimators are small, and hold no path where the budget was taken away."""
+"""Files of fitted estimators: formats, the version, the size, and no path of a budget."""
 
+import copy
 import inspect
+import io
 import pickle
+import warnings
 
+import cloudpickle
+import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
 
-from skpublicdp import PrivacyBudget, SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
+import skpublicdp
+from skpublicdp import (
+    PAPQueryRelease,
+    PrivacyBudget,
+    PublicFit,
+    SemiPrivateBoostingClassifier,
+    SemiPrivateClassifier,
+)
+from skpublicdp.exceptions import InconsistentVersionWarning
+from skpublicdp.model_selection import SemiPrivateSearchCV
+from skpublicdp.sanitizers import BLRSanitizer
 from tests.contracts.test_common import ESTIMATORS
 
 RNG = np.random.default_rng(0)
@@ -34,15 +52,137 @@ def test_a_pickle_is_small(estimator):
     assert len(pickle.dumps(fitted(estimator))) < 2**16
 
 
-@pytest.mark.parametrize(
-    "estimator",
-    [SemiPrivateBoostingClassifier(), SemiPrivateBoostingRegressor(outcome_bounds=(-3, 3))],
-    ids=repr,
+def through_joblib(model):
+    file = io.BytesIO()
+    joblib.dump(model, file, compress=3)
+    file.seek(0)
+    return joblib.load(file)
+
+
+def through_skops(model):
+    skops = pytest.importorskip("skops.io")
+    data = skops.dumps(model)
+    # as the FAQ says: nothing else has to be trusted
+    of_public_models = {"sklearn", "functools"} if hasattr(model, "public_model_") else set()
+    types = skops.get_untrusted_types(data=data)
+    assert {name.split(".")[0] for name in types} <= {"skpublicdp", "fractions", *of_public_models}
+    return skops.loads(data, trusted=types)
+
+
+FORMATS = {
+    "pickle": lambda model: pickle.loads(pickle.dumps(model)),
+    "joblib": through_joblib,
+    "cloudpickle": lambda model: cloudpickle.loads(cloudpickle.dumps(model)),
+    "skops": through_skops,
+    "deepcopy": copy.deepcopy,
+}
+FRAME = pd.DataFrame(
+    {
+        "kind": pd.Series(RNG.choice(["a", "b", None], N)).astype("str"),
+        "level": pd.Categorical(RNG.choice(["low", "high"], N), ["low", "high"], ordered=True),
+        "dose": X[:, 0],
+        "day": pd.to_datetime(RNG.integers(0, 1000, N), unit="D"),
+    }
 )
-def test_boosting_predicts_alike_from_a_pickle(estimator):
+PUBLIC_FRAME = FRAME[:60].copy()
+
+
+def of_frames():
+    """Return estimators that are fitted to columns of several types, in several ways."""
+    release = PAPQueryRelease(random_state=0).fit(FRAME[60:], X_public=PUBLIC_FRAME)
+    learner = SemiPrivateBoostingClassifier(epsilon=8.0, random_state=0)
+    labels = {"X_public": PUBLIC_FRAME, "y_public": Y[:60]}
+    steps = [("scale", PublicFit(StandardScaler())), ("rule", SemiPrivateClassifier(epsilon=1))]
+    search = SemiPrivateSearchCV(Pipeline(steps), {"rule__alpha": [0.1, 0.2]}, random_state=0)
+    return {
+        "release": release,
+        "calibrated release": release.calibrate({"level": {"low": 30, "high": 70}}),
+        "distribution": PAPQueryRelease(random_state=0).fit(FRAME[["dose"]]),
+        "boosting": clone(learner).fit(FRAME[60:], Y[60:], **labels),
+        "small trees": clone(learner).set_params(epsilon=200).fit(FRAME[60:], Y[60:], **labels),
+        "search over a pipeline": search.fit(X, Y, X_public=PUBLIC),
+        "sanitizer": BLRSanitizer([[0.0], [1.0]], n_points=5, random_state=0).fit(X[:, :1] > 0),
+    }
+
+
+def outputs(model, rows):
+    """Return what a model says about rows, and its receipt."""
+    if isinstance(model, PAPQueryRelease):
+        yield model.sample(20)
+        if model._released.queries.has_tables:
+            yield from model.tables()
+    else:
+        for method in ("predict", "predict_proba", "transform"):
+            if hasattr(model, method):
+                yield getattr(model, method)(rows)
+    yield {name: value for name, value in vars(model).items() if isinstance(value, np.ndarray)}
+    yield repr(getattr(model, "privacy_", None))
+
+
+def check_alike(again, model, rows):
+    found = [*outputs(model, rows)]
+    assert len(found) > 1
+    for one, other in zip(outputs(again, rows), found, strict=True):
+        if isinstance(other, dict):
+            np.testing.assert_equal(one, other)
+        else:
+            np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+
+
+@pytest.fixture(scope="module", params=ESTIMATORS, ids=repr)
+def model(request):
+    return fitted(request.param)
+
+
+@pytest.fixture(scope="module")
+def models_of_frames():
+    return of_frames()
+
+
+@pytest.mark.parametrize("file", FORMATS)
+def test_every_format_holds_every_estimator(model, file):
+    check_alike(FORMATS[file](model), model, X)
+
+
+@pytest.mark.parametrize("file", FORMATS)
+def test_every_format_holds_columns_of_every_type(models_of_frames, file):
+    for name, model in models_of_frames.items():
+        rows = X if name in ("search over a pipeline", "sanitizer") else FRAME
+        check_alike(FORMATS[file](model), model, rows)
+
+
+def saved_by(version, model, monkeypatch):
+    """Return a pickle that another version of the package wrote."""
+    with monkeypatch.context() as patched:
+        patched.setattr(skpublicdp, "__version__", version)
+        return pickle.dumps(model)
+
+
+@pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+def test_a_file_of_another_minor_version_is_told(estimator, monkeypatch):
     model = fitted(estimator)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    with warnings.catch_warnings(action="error", category=InconsistentVersionWarning):
+        pickle.loads(pickle.dumps(model))
+        pickle.loads(saved_by("0.2.7", model, monkeypatch))
+        pickle.loads(saved_by("0.3.0", clone(estimator), monkeypatch))  # nothing was learned
+    with pytest.warns(InconsistentVersionWarning, match=r"fitted with version 0\.3\.0") as told:
+        pickle.loads(saved_by("0.3.0", model, monkeypatch))
+    assert f"{type(model).__name__} was" in "".join(str(one.message) for one in told)
+    without_version = pickle.dumps(model).replace(b"_skpublicdp_version", b"_other_attribute___")
+    with pytest.warns(InconsistentVersionWarning, match="version 0.1 or earlier"):
+        pickle.loads(without_version)
+
+
+def test_the_version_is_that_of_the_fit(monkeypatch):
+    old = saved_by("0.1.2", fitted(SemiPrivateClassifier()), monkeypatch)
+    for copied in (lambda model: model, copy.deepcopy, FORMATS["joblib"], FORMATS["skops"]):
+        with pytest.warns(InconsistentVersionWarning, match="version 0.1.2"):
+            again = copied(pickle.loads(old))
+        with pytest.warns(InconsistentVersionWarning, match="version 0.1.2"):
+            pickle.loads(pickle.dumps(again))
+    with warnings.catch_warnings(action="error", category=InconsistentVersionWarning):
+        again.fit(X, Y, X_public=PUBLIC)
+        pickle.loads(pickle.dumps(again))
 
 
 def test_a_published_pickle_may_leave_out_the_path_of_the_budget(tmp_path):

@@ -57,7 +57,7 @@ FAULTS = {
     "continuous": (X[:, 0], "SemiPrivateBoostingRegressor"),
     "a continuous list": (X[:, 0].tolist(), "SemiPrivateBoostingRegressor"),
     "two kinds": (spoilt(TEXT, SECRET), "text"),
-    "too large": (spoilt(CODES, SECRET * 2**60), "2**53"),
+    "too large": (spoilt(CODES, SECRET * 2**60), "64 bits"),
     "too short": (CODES[:9], "9"),
     "two columns": (np.c_[CODES, CODES], "(60, 2)"),
     "complex numbers": (CODES * 1j, "complex"),

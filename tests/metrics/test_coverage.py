@@ -211,6 +211,7 @@ def count_covered(world, n, epsilon, repeats, delta=0.0):
     return found
 
 
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.ImplausibleScoreWarning")
 @pytest.mark.parametrize(
     ("world", "n", "epsilon"),
     [

@@ -284,7 +284,7 @@ MUTANTS = (
         "    if (codes < 0).any():\n        raise refusal\n",
         """    if (codes < 0).any():
         wrong = labels[codes < 0]
-        raise RefusedError(f"y holds {wrong[0]!r}, which is not in classes")
+        raise type(refusal)(f"y holds {wrong[0]!r}, which is not in classes")
 """,
         ("errors about rows",),
     ),

@@ -191,14 +191,12 @@ MUTANTS = (
         "a receipt that states the number of positive rows",
         LEAK,
         "metrics/score_release.py",
-        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n\n\ndef _check_noise",
+        "        privacy=ledger.receipt(assumptions=assumptions),\n    )\n    _warn_if_implausible",
         """        privacy=ledger.receipt(
             assumptions=(*assumptions, f"{exact.table[1].sum()} rows are positive")
         ),
     )
-
-
-def _check_noise""",
+    _warn_if_implausible""",
         ("private_scores, pure",),
     ),
     Patch(

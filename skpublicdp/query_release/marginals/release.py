@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,6 +60,10 @@ TABLE_SENSITIVITY = Sensitivity(2, 2)
 MARGINALS_PROOF = "docs/proofs/marginals.md"
 
 
+_TABLE_MAPPINGS = ("fractions", "deviations", "measured", "posteriors")
+"""Fields of `MarginalRelease` that map the columns of a table to its numbers."""
+
+
 @dataclass(frozen=True, eq=False)
 class MarginalRelease:
     """Released marginal tables, which are estimated from noisy tables and public rows.
@@ -93,6 +97,14 @@ class MarginalRelease:
     persons: float = 0.0
     gaussian: bool = True
     posteriors: Mapping[Attributes, TablePosterior] = field(default_factory=dict, repr=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # skops and other formats have no tuples as keys, so mappings become lists of pairs
+        state = vars(self)
+        return {**state, **{name: list(state[name].items()) for name in _TABLE_MAPPINGS}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({**state, **{name: dict(state[name]) for name in _TABLE_MAPPINGS}})
 
     def noisy(self, columns: Attributes, codes: tuple[NDArray[np.integer], ...]) -> NoisyFractions:
         """Return the noisy fractions of selected cells in a table, without using a model.
