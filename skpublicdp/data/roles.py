@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +17,7 @@ from skpublicdp.data.public_rows import DescribedRows
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.sites import RowSubset
 from skpublicdp.data.sources.reader import SourceColumn
-from skpublicdp.data.sources.sites_reader import SiteObject
+from skpublicdp.data.sources.sites_reader import PerSite, SiteObject
 from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -36,7 +38,7 @@ from skpublicdp.data.validation import (
     refuse_text,
 )
 from skpublicdp.exceptions import SlicedPublicDataWarning, warn
-from skpublicdp.typing import Floats, Mask
+from skpublicdp.typing import Codes, Floats, Mask
 
 SHARED_MEMORY = (
     "X_public shares memory with X, so private rows would be treated as public. Pass all rows once "
@@ -87,20 +89,22 @@ class RowRoles:
         """Number of counted private rows."""
         return len(self.is_public) if self.counted is None else int(self.counted.sum())
 
-    def capped(self, estimator: Any, groups: Any) -> RowRoles:
+    def capped(self, max_rows: int | None, groups: Any, ledger: RowChooser | None) -> RowRoles:
         """Return the roles with the mask of counted rows that `cap_rows_per_group` returns."""
         if self.stream is None:
-            counted = cap_rows_per_group(estimator, groups, ~self.is_public)
+            counted = cap_rows_per_group(max_rows, groups, ~self.is_public, ledger)
             return replace(self, counted=counted)
         if groups is None:
-            cap_rows_per_group(estimator, None, self.is_public)  # raises if groups are missing
+            cap_rows_per_group(max_rows, None, self.is_public)  # raises if groups are missing
             return self
         if self.stream.sites is not None:
-            stream = cap_rows_at_sites(estimator.max_rows_per_group, self.stream, groups)
+            stream = cap_rows_at_sites(max_rows, self.stream, groups, ledger)
             return replace(self, stream=stream, is_public=np.zeros(stream.n_rows, dtype=bool))
         persons = read_persons(self.stream, groups)
-        counted = cap_rows_per_group(estimator, persons, ~self.is_public)
-        return replace(self, counted=counted, stream=self.stream.with_mask(counted))
+        counted = cap_rows_per_group(max_rows, persons, ~self.is_public, ledger)
+        return replace(
+            self, counted=counted, stream=self.stream.with_mask(counted, groups, persons)
+        )
 
     def separate_numbers(self) -> Floats:
         """Return the rows of `X_public` as floats, shape (m, n_features)."""
@@ -185,8 +189,12 @@ def read_persons(stream: RowSource, groups: Any) -> Any:
     return np.concatenate(list(as_rows(stream, groups).map_labels(np.asarray)))
 
 
-def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> RowSource:
-    """Return the first `max_rows` rows of each person, without moving persons between sites.
+def cap_rows_at_sites(
+    max_rows: int | None, stream: RowSource, groups: Any, ledger: RowChooser | None
+) -> RowSource:
+    """Return `max_rows` random rows of each person, without moving persons between sites.
+
+    Each site receives the random ranks of its own rows, so no site needs a source of randomness.
 
     Parameters
     ----------
@@ -196,6 +204,8 @@ def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> R
         Rows of several sites.
     groups : SourceColumn
         Column of persons. All of a person's rows are at the same site.
+    ledger : Ledger
+        Ledger of the fit, which makes the random choice.
     """
     sites = stream.sites
     assert sites is not None
@@ -206,8 +216,19 @@ def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> R
             "groups must be a column of the same open_sites(...) as X, because each site stores "
             "its own person identifiers. For example, use groups=rows['person']."
         )
-    key = sites.group.keep(_cap_rows_of_site, groups, max_rows)
-    sizes = sites.group.ask(_count_rows, SiteObject(sites.group, key))
+    assert ledger is not None
+    group = sites.group
+    persons = SiteObject(group, group.keep(_read_persons_of_site, groups, max_rows))
+    group.release_with(persons)
+    crowds = group.ask(_describe_crowd, persons)
+    ends = np.cumsum([0, *(n_crowded for n_crowded, _, _ in crowds)])
+    ranks = random_ranks(int(ends[-1]), ledger)
+    ranks_of_site = PerSite([ranks[start:stop] for start, stop in pairwise(ends)])
+    key = group.keep(_cap_rows_of_site, groups, persons, ranks_of_site)
+    sizes = group.ask(_count_rows, SiteObject(group, key))
+    n_omitted = sum(n_omitted for _, n_omitted, _ in crowds)
+    largest = max(largest for _, _, largest in crowds)
+    ledger.omit_rows(n_omitted, n_omitted + sum(sizes), largest)
     return stream.at_sites(key, sizes)
 
 
@@ -226,23 +247,35 @@ def _squared_group_sizes(groups: SourceColumn) -> int:
     return sum(size**2 for size in Counter(persons.tolist()).values())
 
 
-def _cap_rows_of_site(groups: SourceColumn, max_rows: int) -> RowSubset:
+class SiteRows(NamedTuple):
+    """Rows of one site with their persons, stored at the site between two tasks."""
+
+    identifiers: Any  # as read in the first pass
+    persons: PersonRows
+
+
+def _read_persons_of_site(groups: SourceColumn, max_rows: int) -> SiteRows:
+    """Return the persons of the rows at a single site."""
+    identifiers = read_persons(RowSource(groups.reader), groups)
+    private = np.ones(len(identifiers), dtype=bool)
+    return SiteRows(identifiers, PersonRows.read(max_rows, identifiers, private))
+
+
+def _describe_crowd(rows: SiteRows) -> tuple[int, int, int]:
+    """Return the numbers of crowded and of omitted rows at a site, and its largest group."""
+    persons = rows.persons
+    return len(persons.crowded), persons.n_omitted, persons.largest
+
+
+def _cap_rows_of_site(groups: SourceColumn, rows: SiteRows, ranks: Codes) -> RowSubset:
     """Return the counted rows of a single site."""
-    persons = read_persons(RowSource(groups.reader), groups)
-    counted = cap_rows_per_group(GroupCap(max_rows), persons, np.ones(len(persons), dtype=bool))
-    return RowSubset.from_mask(groups.reader, counted)
+    mask = rows.persons.keep(ranks)
+    return RowSubset.from_mask(groups.reader, mask, groups, rows.identifiers)
 
 
 def _count_rows(reader: RowSubset) -> int:
     """Return the number of counted rows at a single site."""
     return reader.n_rows
-
-
-@dataclass(frozen=True)
-class GroupCap:
-    """Substitute for an estimator, which has the only parameter that `cap_rows_per_group` reads."""
-
-    max_rows_per_group: int
 
 
 def check_mask(
@@ -318,49 +351,148 @@ def is_missing_person(person: Any) -> bool:
         return True
 
 
-def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
-    """Return a mask of the private rows that count, the first `max_rows_per_group` per person.
+class RowChooser(Protocol):
+    """Ledger of a fit, as far as the choice among a person's rows is concerned."""
+
+    def order(self, n: int) -> Codes:
+        """Return a uniformly random permutation of n positions."""
+
+    def omit_rows(self, n_omitted: int, n_rows: int, largest: int) -> None:
+        """Record and warn that `n_omitted` of `n_rows` private rows are left out."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print who the persons are
+class PersonRows:
+    """Private rows with their persons, of which at most `max_rows` per person are kept.
+
+    Persons are public. The kept rows depend on who shares which rows, and on random ranks, but not
+    on any value of a private row. Neighbouring data sets therefore keep the same positions.
+
+    Attributes
+    ----------
+    max_rows : int
+        Maximum number of rows per person.
+    person_of_row : ndarray of intp, shape (n,)
+        Number of the row's person, in the order of their first rows; -1 for public rows.
+    sizes : ndarray of intp, shape (n_persons,)
+        Number of private rows of each person.
+    """
+
+    max_rows: int
+    person_of_row: Codes
+    sizes: Codes
+
+    @classmethod
+    def read(cls, max_rows: int, groups: Any, private: Mask) -> PersonRows:
+        """Validate the persons of the private rows, and number them."""
+        identifiers, failure = call_silently(np.asarray, groups)
+        if failure is not None:
+            raise ValueError(INVALID_GROUPS)
+        if identifiers.shape != private.shape:
+            raise ValueError(
+                f"groups must identify one person per row of X, shape {private.shape}; got shape "
+                f"{identifiers.shape}."
+            )
+        number_of_person: dict[Any, int] = {}
+        person_of_row = np.full(len(private), -1, dtype=np.intp)
+        for position in np.flatnonzero(private).tolist():
+            person = identifiers[position]
+            if is_missing_person(person):
+                raise ValueError(
+                    "groups must identify a person for every private row, but at least one is "
+                    "missing."
+                )
+            if not isinstance(person, Hashable):
+                raise ValueError(INVALID_GROUPS)
+            person_of_row[position] = number_of_person.setdefault(person, len(number_of_person))
+        return cls(max_rows, person_of_row, np.bincount(person_of_row[private]))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of private rows."""
+        return int(self.sizes.sum())
+
+    @property
+    def n_omitted(self) -> int:
+        """Number of private rows that are left out."""
+        return int(np.maximum(self.sizes - self.max_rows, 0).sum())
+
+    @property
+    def largest(self) -> int:
+        """Number of private rows of the person with the most rows."""
+        return int(self.sizes.max(initial=0))
+
+    @cached_property
+    def crowded(self) -> Codes:
+        """Increasing positions of the rows of persons with more than `max_rows` rows."""
+        is_crowded = np.append(
+            self.sizes > self.max_rows, False
+        )  # the last entry is for public rows
+        positions: Codes = np.flatnonzero(is_crowded[self.person_of_row])
+        return positions
+
+    def choose(self, ledger: RowChooser) -> Mask:
+        """Return a mask of the kept rows, and report the number of omitted rows to the ledger."""
+        mask = self.keep(random_ranks(len(self.crowded), ledger))
+        ledger.omit_rows(self.n_omitted, self.n_rows, self.largest)
+        return mask
+
+    def keep(self, ranks: Codes) -> Mask:
+        """Return a mask of the kept rows, shape (n,).
+
+        `ranks` are distinct numbers, one for each crowded row. Each person keeps the rows with the
+        smallest ranks.
+        """
+        persons = self.person_of_row[self.crowded]
+        by_person = np.lexsort((ranks, persons))
+        is_first = np.diff(persons[by_person], prepend=-1) > 0
+        first = np.maximum.accumulate(np.where(is_first, np.arange(len(ranks)), 0))
+        n_kept_before = np.arange(len(ranks)) - first
+        counted = self.person_of_row >= 0
+        counted[self.crowded[by_person[n_kept_before >= self.max_rows]]] = False
+        return counted
+
+
+def random_ranks(n: int, ledger: RowChooser) -> Codes:
+    """Return a random permutation, for which no random bits are drawn if there is no choice."""
+    return ledger.order(n) if n else np.zeros(0, dtype=np.intp)
+
+
+def cap_rows_per_group(
+    max_rows: int | None, groups: Any, private: Mask, ledger: RowChooser | None = None
+) -> Mask:
+    """Return a mask of the private rows that count: at most `max_rows` random rows per person.
 
     Parameters
     ----------
-    estimator : estimator
-        Estimator with the parameter `max_rows_per_group`.
+    max_rows : int or None
+        Parameter `max_rows_per_group` of the estimator.
     groups : array-like, shape (n,), or None
         Person to whom each row belongs. Groups are public.
     private : ndarray of bool, shape (n,)
         Mask of the private rows.
+    ledger : Ledger
+        Ledger of the fit, which makes the random choice. It is used only if there are groups.
     """
-    max_rows = estimator.max_rows_per_group
+    persons = read_person_rows(max_rows, groups, private)
+    if persons is None:
+        return private
+    assert ledger is not None
+    return persons.choose(ledger)
+
+
+def read_person_rows(max_rows: int | None, groups: Any, private: Mask) -> PersonRows | None:
+    """Return the private rows with their persons, or None if single rows are protected."""
     if groups is None:
         if max_rows is None:
-            return private
+            return None
         raise ValueError(
             f"max_rows_per_group={max_rows} is set, but groups was not passed. Pass groups, the "
             "person of each row of X, to fit, with metadata routing inside a pipeline or a search."
         )
     if max_rows is None:
         raise ValueError(GROUPS_NEED_CAP)
-    persons, failure = call_silently(np.asarray, groups)
-    if failure is not None:
-        raise ValueError(INVALID_GROUPS)
-    if persons.shape != private.shape:
-        raise ValueError(
-            f"groups must identify one person per row of X, shape {private.shape}; got shape "
-            f"{persons.shape}."
-        )
-    n_rows_of_person: dict[Any, int] = {}
-    counted = private.copy()
-    for position in np.flatnonzero(private).tolist():
-        person = persons[position]
-        if is_missing_person(person):
-            raise ValueError(
-                "groups must identify a person for every private row, but at least one is missing."
-            )
-        if not isinstance(person, Hashable):
-            raise ValueError(INVALID_GROUPS)
-        n_rows_of_person[person] = n_rows_of_person.get(person, 0) + 1
-        counted[position] = n_rows_of_person[person] <= max_rows
-    return counted
+    return PersonRows.read(max_rows, groups, private)
 
 
 def warn_if_sliced(n: int, n_public: int) -> None:

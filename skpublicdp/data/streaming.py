@@ -25,7 +25,9 @@ from skpublicdp.data.sources.chunk_task import (
     ChunkTask,
     RawChunk,
     Result,
+    RowMask,
     map_in_order,
+    person_fingerprints,
     sum_tables,
 )
 from skpublicdp.data.sources.dask_reader import DaskReader
@@ -256,12 +258,14 @@ class RowSource:
         reader: RowReader,
         columns: Sequence[int] | None = None,
         labels: SourceColumn | None = None,
-        mask: Mask | None = None,
+        mask: RowMask | None = None,
+        person: int | None = None,
     ) -> None:
         self._reader = reader
         self._columns = tuple(range(reader.n_columns) if columns is None else columns)
         self._labels = labels
         self._mask = mask
+        self._person = person  # position of the column that every pass compares with the mask
 
     def __repr__(self) -> str:
         return f"<rows of {self._reader.kind}: {self.n_columns} columns>"
@@ -321,10 +325,18 @@ class RowSource:
         columns = [column for column in self._columns if column not in dropped]
         return RowSource(self._reader, columns, self._labels)
 
-    def with_mask(self, mask: Mask) -> RowSource:
-        """Return a source that skips the rows outside a mask, but counts them in `n_rows`."""
+    def with_mask(self, mask: Mask, groups: Any = None, persons: Any = None) -> RowSource:
+        """Return a source that skips the rows outside a mask, but counts them in `n_rows`.
+
+        If `groups` is a column of the same container, every pass compares it with `persons`, its
+        values in the first pass. A pass in another order would apply the mask to other rows.
+        """
         self.check_ordered("Groups")
-        return RowSource(self._reader, self._columns, self._labels, mask)
+        row_mask, person = RowMask(mask), None
+        if is_streamed(groups) and (column := _as_label_column(groups)).reader is self._reader:
+            row_mask = RowMask(mask, person_fingerprints(np.asarray(persons)))
+            person = column.position
+        return RowSource(self._reader, self._columns, self._labels, row_mask, person)
 
     def at_sites(self, key: str, sizes: Sequence[int]) -> RowSource:
         """Return rows with the same columns, which the sites store under another key."""
@@ -411,7 +423,9 @@ class RowSource:
         """
         assert self._labels is not None
         reader, position = self._labels.reader, self._labels.position
-        return RowSource(reader, [position], mask=self._mask).map(_LabelFunction(f, reader.flat))
+        person = self._person if reader is self._reader else None
+        source = RowSource(reader, [position], mask=self._mask, person=person)
+        return source.map(_LabelFunction(f, reader.flat))
 
     def fold(
         self,
@@ -534,10 +548,14 @@ class RowSource:
         labels = self._labels
         label_position: int | None = None
         if labels is not None and labels.reader is self._reader:
-            read_columns = tuple(dict.fromkeys((*x_columns, labels.position)))
-            label_position, separate_labels = read_columns.index(labels.position), None
+            columns_with_label = (*x_columns, labels.position)
+            separate_labels = None
         else:
-            read_columns, separate_labels = tuple(dict.fromkeys(x_columns)), labels
+            columns_with_label, separate_labels = tuple(x_columns), labels
+        person_columns = () if self._person is None else (self._person,)
+        read_columns = tuple(dict.fromkeys((*columns_with_label, *person_columns)))
+        if labels is not None and separate_labels is None:
+            label_position = read_columns.index(labels.position)
         task = ChunkTask(
             f,
             self._reader.without_dictionaries,
@@ -545,6 +563,7 @@ class RowSource:
             tuple(map(read_columns.index, x_columns)),
             label_position,
             self._mask,
+            person=None if self._person is None else read_columns.index(self._person),
         )
         return _ReadingPlan(task, read_columns, separate_labels)
 

@@ -342,6 +342,7 @@ class LabelBoostClassifier(HTMLReprMixin, BaseDelegatingClassifier, ClassifierMi
             X_public=X_public,
             is_public=is_public,
             groups=groups,
+            ledger=ledger,
             classes=self.classes,
         )
         public = rows.X_public if rows.n_public else None

@@ -192,7 +192,7 @@ def private_scores(
         rows_per_person=max_rows_per_group,
     )
     assumptions = SCORE_ASSUMPTIONS + unprotected_line([estimator], UNPROTECTED_STEPS)
-    rows = read_scored_rows(X, y, groups, max_rows_per_group)
+    rows = read_scored_rows(X, y, groups, max_rows_per_group, ledger)
     bounds = outcome_bounds
     if bounds is None and classes is None:
         bounds = getattr(estimator, "outcome_bounds_", None)

@@ -258,6 +258,7 @@ class SemiPrivateSearchCV(HTMLReprMixin, DelegatingClassifier, ClassifierMixin, 
             y_public=y_public,
             is_public=is_public,
             groups=groups,
+            ledger=ledger,
         )
         for candidate in {candidate.features: candidate for candidate in candidates}.values():
             rows.check_steps(candidate)

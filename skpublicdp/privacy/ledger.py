@@ -45,6 +45,7 @@ from skpublicdp.accounting.rounding import written_above
 from skpublicdp.exceptions import (
     LargeDeltaWarning,
     LargeEpsilonWarning,
+    OmittedRowsWarning,
     PrivacyBudgetError,
     SeededRandomnessWarning,
     warn,
@@ -192,7 +193,7 @@ class Ledger:
     ) -> None:
         self.epsilon, self.delta = exact_fraction(epsilon), exact_fraction(delta)
         self.rows_per_person = rows_per_person or 1
-        self.n_private = self.n_public = 0
+        self.n_private = self.n_public = self.n_omitted = 0
         self._grouped = rows_per_person is not None
         self._bits: RandomBits = random_bits(random_state)
         self._budget, self._who, self._ticket = budget, who, ticket
@@ -255,6 +256,21 @@ class Ledger:
         """Record the numbers of rows, and warn if δ is too large for the number of private rows."""
         self.n_private, self.n_public = n_private, n_public
         warn_if_delta_is_large(self.delta, n_private)
+
+    def omit_rows(self, n_omitted: int, n_rows: int, largest: int) -> None:
+        """Record that persons have rows beyond the cap, which are left out, and warn.
+
+        All of these numbers are public. `largest` is the number of rows of the person with the most
+        rows.
+        """
+        self.n_omitted = n_omitted
+        if n_omitted:
+            warn(
+                f"{n_omitted} of {n_rows} private rows were left out because max_rows_per_group="
+                f"{self.rows_per_person}, chosen at random from groups of up to {largest} rows. "
+                "Results describe the kept rows, in which large groups are under-represented.",
+                OmittedRowsWarning,
+            )
 
     def fits(self, event: Event) -> bool:
         """Indicate whether a plan costs at most (ε, δ) according to the accountant in use."""
@@ -496,6 +512,7 @@ class Ledger:
             unit=unit,
             n_private=self.n_private,
             n_public=self.n_public,
+            n_omitted=self._root.n_omitted,
             mechanisms=tuple(line.to_mechanism(self.epsilon, self.delta) for line in lines),
             secure_randomness=self.secure and secure,
             assumptions=assumptions,

@@ -60,7 +60,7 @@ class CoverClassifier(HTMLReprMixin, ClassifierMixin, BaseEstimator):
         """
         check_parameters(self)
         ledger = self._open_ledger()
-        rows = self._read(X, y, X_public=X_public, **inputs)
+        rows = self._read(X, y, X_public=X_public, ledger=ledger, **inputs)
         ledger.read(rows.n_private, rows.n_public)
         search = self._prepare(rows, ledger)
         drawn = search_cover(search, beta=self.beta)

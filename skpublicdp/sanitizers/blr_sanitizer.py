@@ -181,7 +181,8 @@ class BLRSanitizer(HTMLReprMixin, BaseEstimator):
         event = Draw(exact_fraction(self.epsilon))
         ledger = Ledger.from_estimator(self, event=event)
         X = check_rows(self, X, reset=True)
-        X = X[cap_rows_per_group(self, groups, np.ones(len(X), dtype=bool))]
+        is_private = np.ones(len(X), dtype=bool)
+        X = X[cap_rows_per_group(self.max_rows_per_group, groups, is_private, ledger)]
         n = len(X)
         ledger.read(n)
         domain = self._domain()

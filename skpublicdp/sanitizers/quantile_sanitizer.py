@@ -167,7 +167,8 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         epsilon = exact_fraction(self.epsilon)
         ledger = Ledger.from_estimator(self, event=Pure(epsilon))
         X = check_rows(self, X, reset=True)
-        X = X[cap_rows_per_group(self, groups, np.ones(len(X), dtype=bool))]
+        is_private = np.ones(len(X), dtype=bool)
+        X = X[cap_rows_per_group(self.max_rows_per_group, groups, is_private, ledger)]
         n, n_features = X.shape
         ledger.read(n)
         limits = self._limits()
