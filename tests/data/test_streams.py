@@ -21,6 +21,7 @@ from skpublicdp import (
 )
 from skpublicdp.data import open_rows, streaming
 from skpublicdp.data.sources import dask_reader
+from skpublicdp.data.sources.chunk_task import ORDER_CHANGED
 from skpublicdp.exceptions import ReadError
 from skpublicdp.hypotheses import Halfspaces
 from skpublicdp.query_release import (
@@ -30,6 +31,7 @@ from skpublicdp.query_release import (
     ThresholdQueries,
 )
 from tests.data.engines import IBIS_BACKENDS, SPARK, ibis_table, named, spark_frame
+from tests.kit import Recorder
 
 pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
@@ -309,7 +311,7 @@ def test_a_dask_frame_or_a_relation_is_passed_as_it_is(cluster, tmp_path):
 
 
 @pytest.mark.parametrize("make", [parquet, dask_rows, batches])
-def test_only_the_first_rows_of_a_person_count(make, tmp_path, request, name):
+def test_the_kept_rows_of_a_person_are_those_of_a_table_in_memory(make, tmp_path, request, name):
     if make is dask_rows:
         request.getfixturevalue("cluster")
     model, wanted, label = FITS[name]
@@ -330,6 +332,79 @@ def test_persons_may_be_a_column(tmp_path):
     model = SemiPrivateClassifier(max_rows_per_group=1, random_state=0)
     model.fit(rows[NUMBERS], rows["income"], X_public=PUBLIC[NUMBERS], groups=rows["person"])
     assert model.privacy_.n_private == 1000
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_persons_on_workers(cluster, text):
+    """Workers compare their slices of the column of persons with the first pass."""
+    persons = np.arange(N) % 1000
+    names = np.array([f"person {who}" for who in persons], dtype=object) if text else persons
+    frame = TABLE.to_pandas().assign(person=names)
+    rows = open_rows(dd.from_pandas(frame, npartitions=3, sort=False))
+    models = []
+    for source in (rows, frame):
+        model = SemiPrivateClassifier(max_rows_per_group=1, random_state=0)
+        X, y, groups = source[NUMBERS], source["income"], source["person"]
+        models.append(model.fit(X, y, X_public=PUBLIC[NUMBERS], groups=groups))
+    assert str(models[0].hypothesis_) == str(models[1].hypothesis_)
+    mask = np.ones(N, dtype=bool)
+    for others in (np.roll(names, 1), names[::-1]):
+        masked = rows[NUMBERS].with_mask(mask, rows["person"], others)
+        with pytest.raises(ReadError, match="the same order in every pass if groups is used"):
+            masked.fold(lambda chunk: np.array([1]))
+
+
+class Reordered:
+    """Batches of ten rows of each of 100 persons, which change their order after some passes.
+
+    The rows of the first person then have the positions of the first rows of ten persons.
+    """
+
+    def __init__(self, value, n_passes, text):
+        person = np.repeat(np.arange(100), 10)
+        names = [f"person {who}" for who in person] if text else person
+        self.table = pa.table({"value": np.where(person == 0, value, 0.0), "person": names})
+        self.order = np.arange(1000)
+        self.order[:100:10], self.order[:10] = np.arange(10), np.arange(0, 100, 10)
+        self.n_passes = n_passes
+        self.n_calls = 0
+
+    def __call__(self):
+        self.n_calls += 1
+        order = np.arange(1000) if self.n_calls <= self.n_passes else self.order
+        return iter(self.table.take(pa.array(order)).to_batches(max_chunksize=100))
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_a_pass_in_another_order_is_refused(text):
+    public, queries = (
+        pa.table({"value": [0.0, 1.0, 0.0, 1.0]}),
+        MarginalQueries(workload=[["value"]]),
+    )
+
+    def count(n_passes):
+        """Return how far the table moves, or the refusal, and the number of passes."""
+        counts = []
+        for value in (0.0, 1.0):
+            source = Reordered(value, n_passes, text)
+            rows = open_rows(source)
+            release = PAPQueryRelease(
+                queries, bounds={"value": (0, 1)}, max_rows_per_group=1, random_state=0
+            )
+            try:
+                with Recorder() as recorder:
+                    release.fit(rows[["value"]], X_public=public, groups=rows["person"])
+            except ReadError as error:
+                return str(error), source.n_calls
+            call, *_ = recorder.calls_of("noise")
+            counts.append(call.exact_input)
+        return np.abs(counts[1] - counts[0]).sum(), source.n_calls
+
+    moved, n_passes = count(n_passes=100)
+    assert moved == 2  # the one row of the first person changes its cell
+    moves = [count(n)[0] for n in range(n_passes + 1)]
+    assert {2, ORDER_CHANGED} == set(moves)
+    assert moves[-2:] == [ORDER_CHANGED, 2]
 
 
 def test_groups_need_an_order():
