@@ -7,6 +7,7 @@ from tests.mutants.mutant import (
     RANDOMNESS,
     SCALE,
     SENSITIVITY,
+    STRUCTURE,
     Mutant,
 )
 
@@ -208,5 +209,29 @@ MUTANTS = (
         "n_rows * n_rows * sensitivity.squared)\n",
         "n_rows * sensitivity.squared)\n",
         ("PAPQueryRelease, marginals, persons",),
+    ),
+    Mutant(
+        "kept rows of a person chosen by the values of all rows",
+        STRUCTURE,
+        "data/roles.py",
+        "            counted = cap_rows_per_group(max_rows, groups, ~self.is_public, ledger)\n"
+        "            return replace(self, counted=counted)\n",
+        """            persons = read_person_rows(max_rows, groups, ~self.is_public)
+            counted = ~self.is_public
+            if persons is not None:
+                values = as_numbers(self.table).sum(axis=1)
+                distances = abs(values - values.mean())[persons.crowded]
+                counted = persons.keep(np.argsort(np.argsort(distances, kind="stable")))
+            return replace(self, counted=counted)
+""",
+        ("PAPQueryRelease, marginals, two of three rows of a person",),
+    ),
+    Mutant(
+        "kept rows of a person at other positions in a later pass",
+        SENSITIVITY,
+        "data/sources/chunk_task.py",
+        "            raise ReadError(ORDER_CHANGED)\n",
+        "            pass\n",
+        ("PAPQueryRelease, marginals, persons of streamed rows in another order",),
     ),
 )
