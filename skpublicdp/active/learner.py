@@ -115,8 +115,8 @@ class SubsamplingActiveLearner(
         the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
         Protects people instead of individual rows. `query` and `fit` then require `groups` and use
-        at most `max_rows_per_group` rows of each person. The ε of a single row is ε divided by this
-        number.
+        at most `max_rows_per_group` random rows of each person. The ε of a single row is ε divided
+        by this number.
     budget : PrivacyBudget, default=None
         Privacy budget to which `fit` is charged. If too little budget remains, an error is raised
         before any private row is read and before labels are queried. The base learner must not have

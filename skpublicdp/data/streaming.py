@@ -73,12 +73,14 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
         - Arrow record batches, as a list or as a function that returns a new iterator on each call;
         - an array or a frame.
 
-        Rows are read in several passes, all of which must return the same rows. For the privacy
-        guarantee, each row must be a function of a single person's row. A query or a lazy frame can
-        select columns, compute columns from values in the same row, and filter rows by their own
-        values. A query must not contain window functions, `LIMIT`, aggregates, `DISTINCT`, samples
-        or ranks. Joins are allowed only with public tables in which each row has exactly one match.
-        If these rules are violated, one person could affect many rows.
+        Rows are read in several passes, all of which must return the same rows in the same order.
+        Only a source that declares its order as variable (`ordered` is False) may change it; such a
+        source cannot be used with `groups`. For the privacy guarantee, each row must be a function
+        of a single person's row. A query or a lazy frame can select columns, compute columns from
+        values in the same row, and filter rows by their own values. A query must not contain window
+        functions, `LIMIT`, aggregates, `DISTINCT`, samples or ranks. Joins are allowed only with
+        public tables in which each row has exactly one match. If these rules are violated, one
+        person could affect many rows.
     connection : duckdb.DuckDBPyConnection, optional
         Connection that runs `source` as a query.
 

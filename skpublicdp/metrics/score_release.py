@@ -112,9 +112,9 @@ def private_scores(
     groups : array-like of shape (n,), or a column of the same streamed rows, default=None
         Person identifier of each row, for `max_rows_per_group`. The identifiers are public.
     max_rows_per_group : int, default=None
-        Protects people instead of individual rows: at most this number of rows of each person is
-        counted, and the noise accounts for all of these rows. The intervals assume that all rows of
-        a person are equal.
+        Protects people instead of individual rows: at most this number of random rows of each
+        person is counted, and the noise accounts for all of these rows. The intervals assume that
+        all rows of a person are equal.
     random_state : int, Generator, RandomState or None, default=None
         None uses the operating system's secure generator, which the privacy guarantee requires.
         Other values are only intended for tests.

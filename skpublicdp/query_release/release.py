@@ -83,7 +83,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         `sample` also uses this parameter.
     max_rows_per_group : int, default=None
         Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
-        requires `groups` and uses only the first `max_rows_per_group` rows of each person.
+        requires `groups` and uses at most `max_rows_per_group` random rows of each person.
     weights : str or int, default=None
         Name or position of a numeric column of `X` with survey weights. Tables then estimate
         weighted fractions. `bounds` must declare the maximum weight without looking at private

@@ -65,7 +65,7 @@ class QuantileSanitizer(HTMLReprMixin, BaseEstimator):
         repeatable, which is useful for tests and papers, and is noted in the receipt.
     max_rows_per_group : int, default=None
         Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
-        requires `groups` and uses only the first `max_rows_per_group` rows of each person.
+        requires `groups` and uses at most `max_rows_per_group` random rows of each person.
     budget : PrivacyBudget, default=None
         Budget to which the fit is charged. If it cannot cover the fit, an error is raised before
         any private row is read.

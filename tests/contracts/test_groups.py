@@ -304,6 +304,17 @@ class TestRows:
         statistic += expected * (math.comb(20, 3) - len(counts))
         assert 1e-6 < chi2.sf(statistic, math.comb(20, 3) - 1) < 1 - 1e-6
 
+    def test_weights_of_kept_rows_add_up_to_all_rows_on_average(self):
+        """Over all orders of the rows, exactly."""
+        groups = np.array([0, 1, 0, 2, 0, 2, 3, 2, 2])  # three, one, four and one row
+        values = np.array([1, 10, 100, 7, 3, 2, 50, 11, 5])
+        persons = PersonRows.read(2, groups, np.ones(9, dtype=bool))
+        assert persons.n_omitted == 3
+        weights = np.maximum(np.bincount(groups)[groups], 2)  # twice size / 2
+        orders = itertools.permutations(range(len(persons.crowded)))
+        sums = [(weights * values)[persons.keep(np.array(order))].sum() for order in orders]
+        assert sum(sums) == 2 * len(sums) * values.sum()
+
     def test_no_choice_is_drawn_if_all_rows_count(self):
         clf = SemiPrivateClassifier(Stumps(), max_rows_per_group=2)
         groups = np.arange(N) // 2
