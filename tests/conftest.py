@@ -5,7 +5,7 @@ import pytest
 from hypothesis import settings
 from threadpoolctl import threadpool_limits
 
-from skpublicdp.data import roles  # also loads the libraries that have threads
+from skpublicdp.data import persons  # also loads the libraries that have threads
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
@@ -16,4 +16,4 @@ threadpool_limits(1)
 @pytest.fixture
 def keep_first_rows(monkeypatch):
     """Persons keep their first rows, which is one of the choices that a fit may draw."""
-    monkeypatch.setattr(roles, "random_ranks", lambda n, ledger: np.arange(n))
+    monkeypatch.setattr(persons, "random_ranks", lambda n, ledger: np.arange(n))

@@ -26,8 +26,8 @@ from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
 from skpublicdp.data.one_hot import ColumnRun, fold_rows, folded_schema
+from skpublicdp.data.persons import RowChooser
 from skpublicdp.data.public_rows import DESCRIBED
-from skpublicdp.data.roles import RowChooser
 from skpublicdp.data.schema import Schema
 from skpublicdp.data.sources.sites_reader import PerSite
 from skpublicdp.data.tables import Table, is_frame

@@ -19,13 +19,14 @@ from skpublicdp.data.labels import (
     require_target,
 )
 from skpublicdp.data.one_hot import ColumnRun, find_one_hot_runs
+from skpublicdp.data.persons import RowChooser
 from skpublicdp.data.public_rows import (
     augment_public,
     public_data_assumptions,
     reference_in_place_of_public,
     without_augmentation,
 )
-from skpublicdp.data.roles import RowChooser, RowRoles, split_roles
+from skpublicdp.data.roles import RowRoles, split_roles
 from skpublicdp.data.schema import (
     Schema,
     build_schema,

@@ -18,7 +18,8 @@ from skpublicdp.data.labels import (
     label_column,
     require_target,
 )
-from skpublicdp.data.roles import RowChooser, cap_rows_per_group, check_mask, split_roles
+from skpublicdp.data.persons import RowChooser, cap_rows_per_group
+from skpublicdp.data.roles import check_mask, split_roles
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn

@@ -38,6 +38,7 @@ from skpublicdp.data.sources.reader import (
     RowReader,
     SourceColumn,
     WorkerReader,
+    check_ordered,
     is_instance,
     rows_per_chunk,
 )
@@ -261,13 +262,11 @@ class RowSource:
         columns: Sequence[int] | None = None,
         labels: SourceColumn | None = None,
         mask: RowMask | None = None,
-        person: int | None = None,
     ) -> None:
         self._reader = reader
         self._columns = tuple(range(reader.n_columns) if columns is None else columns)
         self._labels = labels
         self._mask = mask
-        self._person = person  # position of the column that every pass compares with the mask
 
     def __repr__(self) -> str:
         return f"<rows of {self._reader.kind}: {self.n_columns} columns>"
@@ -334,11 +333,10 @@ class RowSource:
         values in the first pass. A pass in another order would apply the mask to other rows.
         """
         self.check_ordered("Groups")
-        row_mask, person = RowMask(mask), None
+        row_mask = RowMask(mask)
         if is_streamed(groups) and (column := _as_label_column(groups)).reader is self._reader:
-            row_mask = RowMask(mask, person_fingerprints(np.asarray(persons)))
-            person = column.position
-        return RowSource(self._reader, self._columns, self._labels, row_mask, person)
+            row_mask = RowMask(mask, column.position, person_fingerprints(np.asarray(persons)))
+        return RowSource(self._reader, self._columns, self._labels, row_mask)
 
     def at_sites(self, key: str, sizes: Sequence[int]) -> RowSource:
         """Return rows with the same columns, which the sites store under another key."""
@@ -425,9 +423,10 @@ class RowSource:
         """
         assert self._labels is not None
         reader, position = self._labels.reader, self._labels.position
-        person = self._person if reader is self._reader else None
-        source = RowSource(reader, [position], mask=self._mask, person=person)
-        return source.map(_LabelFunction(f, reader.flat))
+        mask = self._mask
+        if mask is not None and reader is not self._reader:
+            mask = RowMask(mask.counted)  # this container lacks the column of persons
+        return RowSource(reader, [position], mask=mask).map(_LabelFunction(f, reader.flat))
 
     def fold(
         self,
@@ -548,26 +547,20 @@ class RowSource:
         """
         x_columns = self._columns if columns is None else self._reader_positions(columns)
         labels = self._labels
-        label_position: int | None = None
-        if labels is not None and labels.reader is self._reader:
-            columns_with_label = (*x_columns, labels.position)
-            separate_labels = None
-        else:
-            columns_with_label, separate_labels = tuple(x_columns), labels
-        person_columns = () if self._person is None else (self._person,)
-        read_columns = tuple(dict.fromkeys((*columns_with_label, *person_columns)))
-        if labels is not None and separate_labels is None:
-            label_position = read_columns.index(labels.position)
+        label = None if labels is None or labels.reader is not self._reader else labels.position
+        person = None if self._mask is None else self._mask.person
+        extra_columns = [position for position in (label, person) if position is not None]
+        read_columns = tuple(dict.fromkeys((*x_columns, *extra_columns)))
         task = ChunkTask(
             f,
             self._reader.without_dictionaries,
             keep_dictionaries,
             tuple(map(read_columns.index, x_columns)),
-            label_position,
+            None if label is None else read_columns.index(label),
             self._mask,
-            person=None if self._person is None else read_columns.index(self._person),
+            person=None if person is None else read_columns.index(person),
         )
-        return _ReadingPlan(task, read_columns, separate_labels)
+        return _ReadingPlan(task, read_columns, labels if label is None else None)
 
     def _runs_on_workers(self, labels: SourceColumn | None) -> bool:
         """Indicate whether functions are run by Dask or Spark workers, which hold the rows."""
@@ -666,21 +659,3 @@ class _RowPicker:
         in_chunk = self.positions[first:last] - chunk.start
         y = None if chunk.y is None else take_rows(chunk.y, in_chunk)
         return Chunk(take_rows(chunk.X, in_chunk), y, chunk.start)
-
-
-def check_ordered(reader: RowReader, feature: str) -> None:
-    """Raise ValueError if the order of a reader's rows can change between passes.
-
-    Parameters
-    ----------
-    reader : RowReader
-        The reader.
-    feature : str
-        Feature that identifies rows by position, used as the subject of the message.
-    """
-    if not reader.ordered:
-        raise ValueError(
-            f"{feature} require rows in a fixed order, but {reader.kind} does not guarantee one, "
-            "because joins, groups and sorts may change the order. Take the labels from the same "
-            "open_rows(...), or write the rows to a table or a Parquet file first."
-        )

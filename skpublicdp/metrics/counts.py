@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skpublicdp.data.roles import (
+from skpublicdp.data.persons import (
     RowChooser,
     cap_rows_at_sites,
     cap_rows_per_group,

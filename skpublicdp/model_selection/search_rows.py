@@ -20,8 +20,9 @@ from skpublicdp.data.labels import (
     is_unlabelled,
     require_target,
 )
+from skpublicdp.data.persons import RowChooser, cap_rows_per_group
 from skpublicdp.data.public_rows import is_described, mark_described
-from skpublicdp.data.roles import RowChooser, cap_rows_per_group, split_roles
+from skpublicdp.data.roles import split_roles
 from skpublicdp.data.tables import Table, take_rows
 from skpublicdp.data.validation import as_numbers
 from skpublicdp.model_selection.candidates import Candidate, has_row_function

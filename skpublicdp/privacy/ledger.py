@@ -45,7 +45,6 @@ from skpublicdp.accounting.rounding import written_above
 from skpublicdp.exceptions import (
     LargeDeltaWarning,
     LargeEpsilonWarning,
-    OmittedRowsWarning,
     PrivacyBudgetError,
     SeededRandomnessWarning,
     warn,
@@ -256,21 +255,6 @@ class Ledger:
         """Record the numbers of rows, and warn if δ is too large for the number of private rows."""
         self.n_private, self.n_public = n_private, n_public
         warn_if_delta_is_large(self.delta, n_private)
-
-    def omit_rows(self, n_omitted: int, n_rows: int, largest: int) -> None:
-        """Record that persons have rows beyond the cap, which are left out, and warn.
-
-        All of these numbers are public. `largest` is the number of rows of the person with the most
-        rows.
-        """
-        self.n_omitted = n_omitted
-        if n_omitted:
-            warn(
-                f"{n_omitted} of {n_rows} private rows were left out because max_rows_per_group="
-                f"{self.rows_per_person}, chosen at random from groups of up to {largest} rows. "
-                "Results describe the kept rows, in which large groups are under-represented.",
-                OmittedRowsWarning,
-            )
 
     def fits(self, event: Event) -> bool:
         """Indicate whether a plan costs at most (ε, δ) according to the accountant in use."""
@@ -495,8 +479,7 @@ class Ledger:
         PrivacyReceipt
             The receipt.
         """
-        ledgers, spent = self._parallel or (self,), self._spent
-        budget = self._root._budget
+        ledgers, spent, root = self._parallel or (self,), self._spent, self._root
         if self._grouped:
             unit = unit_of_persons(self.rows_per_person, unit)
             assumptions += ("which rows belong to the same person is public",)
@@ -512,13 +495,13 @@ class Ledger:
             unit=unit,
             n_private=self.n_private,
             n_public=self.n_public,
-            n_omitted=self._root.n_omitted,
+            n_omitted=root.n_omitted,
             mechanisms=tuple(line.to_mechanism(self.epsilon, self.delta) for line in lines),
             secure_randomness=self.secure and secure,
             assumptions=assumptions,
             event=self._plan if spent else NO_EVENT,
-            entry=self._root._entry,
-            for_tests=bool(spent and budget and budget.for_tests),
+            entry=root._entry,
+            for_tests=bool(spent and root._budget and root._budget.for_tests),
         )
 
     def _enter(

@@ -21,8 +21,8 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Pure, exact_fraction
+from skpublicdp.data.persons import cap_rows_per_group
 from skpublicdp.data.public_rows import reference_sample
-from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.schema import parse_bounds
 from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn

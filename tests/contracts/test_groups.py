@@ -29,7 +29,7 @@ from skpublicdp import (
 from skpublicdp.accounting import PrivacyReceipt, exact_fraction
 from skpublicdp.audit.recorder import replaced
 from skpublicdp.data.labelled_inputs import read_partially_labelled
-from skpublicdp.data.roles import PersonRows
+from skpublicdp.data.persons import PersonRows
 from skpublicdp.exceptions import OmittedRowsWarning
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.privacy.ledger import Ledger

@@ -216,9 +216,11 @@ MUTANTS = (
         "data/roles.py",
         "            counted = cap_rows_per_group(max_rows, groups, ~self.is_public, ledger)\n"
         "            return replace(self, counted=counted)\n",
-        """            persons = read_person_rows(max_rows, groups, ~self.is_public)
-            counted = ~self.is_public
-            if persons is not None:
+        """            counted = ~self.is_public
+            if groups is not None:
+                from skpublicdp.data.persons import PersonRows
+
+                persons = PersonRows.read(max_rows, groups, counted)
                 values = as_numbers(self.table).sum(axis=1)
                 distances = abs(values - values.mean())[persons.crowded]
                 counted = persons.keep(np.argsort(np.argsort(distances, kind="stable")))

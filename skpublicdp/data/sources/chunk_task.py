@@ -75,16 +75,19 @@ class RowMask:
     ----------
     counted : ndarray of bool
         Mask of the counted rows.
+    person : int or None
+        Position in the container of the column of persons, or None if passes are not compared.
     fingerprints : ndarray of uint32, or None
         Fingerprints of the rows' persons in the first pass, with which other passes are compared.
     """
 
     counted: Mask
+    person: int | None = None
     fingerprints: NDArray[np.uint32] | None = None
 
     def __getitem__(self, rows: slice) -> RowMask:
         fingerprints = None if self.fingerprints is None else self.fingerprints[rows]
-        return RowMask(self.counted[rows], fingerprints)
+        return RowMask(self.counted[rows], self.person, fingerprints)
 
     def check(self, persons: Any) -> None:
         """Raise ReadError unless these persons are the persons of the rows in the first pass."""
@@ -173,7 +176,10 @@ class ChunkTask:
             offset = start - self.mask_start
             mask = self.mask[offset : offset + table_height(X)]
             if self.person is not None:
-                mask.check(table if is_flat else pick_column(table, self.person))
+                persons = table if is_flat else pick_columns(table, [self.person])
+                if not is_flat:
+                    persons = pick_column(self.without_dictionaries(persons), 0)
+                mask.check(persons)
             counted = np.flatnonzero(mask.counted)
             if len(counted) < table_height(X):
                 X, y = take_rows(X, counted), None if y is None else take_rows(y, counted)
