@@ -93,6 +93,10 @@ class TooFewRowsWarning(UserWarning):
     """With so few private rows for ε, no accuracy bound holds, or the noise hides all effects."""
 
 
+class OmittedRowsWarning(UserWarning):
+    """Some persons have more than `max_rows_per_group` rows, of which the rest is left out."""
+
+
 class UnprovedWarning(UserWarning):
     """The requested accuracy guarantee is proved for another learner, but not for this one."""
 

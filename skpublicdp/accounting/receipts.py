@@ -123,7 +123,7 @@ class PrivacyReceipt:
     unit : str
         Unit of privacy, i.e. how neighbouring data sets differ.
     n_private, n_public : int
-        Numbers of protected and of unprotected rows.
+        Numbers of protected and of unprotected rows that were used.
     mechanisms : tuple of Mechanism
         All uses of the private rows.
     secure_randomness : bool
@@ -137,6 +137,8 @@ class PrivacyReceipt:
         Number of the fit in its `PrivacyBudget`.
     for_tests : bool
         Whether the budget admits any number of seeded fits and therefore provides no protection.
+    n_omitted : int
+        Number of private rows that were left out because of `max_rows_per_group`.
 
     See Also
     --------
@@ -166,6 +168,7 @@ class PrivacyReceipt:
     event: Event = field(kw_only=True)
     entry: int | None = None
     for_tests: bool = False
+    n_omitted: int = 0
 
     @property
     def mu(self) -> float:
@@ -310,6 +313,7 @@ class PrivacyReceipt:
             "event": to_text(self.event),
             "entry": self.entry,
             "for_tests": self.for_tests,
+            "n_omitted": self.n_omitted,
         }
 
     @classmethod
@@ -477,9 +481,12 @@ class PrivacyReceipt:
             scope = f"this fit, entry {self.entry} of its budget, which adds up all fits"
         if self.for_tests:
             scope = f"this fit, entry {self.entry} of a budget for tests, without any protection"
+        rows = f"{self.n_private} private, {self.n_public} public"
+        if self.n_omitted:
+            rows += f"; {self.n_omitted} private rows were left out by max_rows_per_group"
         lines = [
             ("unit", self.unit),
-            ("rows", f"{self.n_private} private, {self.n_public} public"),
+            ("rows", rows),
             *zip(("mechanisms", *[""] * len(mechanisms)), mechanisms, strict=False),
         ]
         sum_of_epsilons = sum(m.epsilon for m in self.mechanisms)

@@ -131,8 +131,10 @@ def _slug(text: str) -> str:
 def _describe_variant(receipt: PrivacyReceipt) -> dict[str, str]:
     """Return the privacy variant, the data domain and the unprotected quantities."""
     public = f"The {receipt.n_public} public rows, which are used without noise."
+    omitted = f"The number of private rows that were left out ({receipt.n_omitted})."
     unprotected = [
         f"The number of private rows ({receipt.n_private}).",
+        *([omitted] if receipt.n_omitted else []),
         public if receipt.n_public else "There are no public rows.",
         *(f"The guarantee assumes that {assumption}." for assumption in receipt.assumptions),
     ]

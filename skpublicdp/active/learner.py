@@ -46,8 +46,9 @@ from skpublicdp.data.binning import column_medians
 from skpublicdp.data.fit_inputs import public_labels
 from skpublicdp.data.label_values import is_unlabelled, label_column
 from skpublicdp.data.labels import check_length, encode_labels, require_target, warn_if_objects
+from skpublicdp.data.persons import read_person_rows
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
-from skpublicdp.data.roles import cap_rows_per_group, split_roles
+from skpublicdp.data.roles import split_roles
 from skpublicdp.data.tables import count_rows, take_rows
 from skpublicdp.data.validation import as_numbers, check_rows, feature_names
 from skpublicdp.exceptions import PrivacyBudgetError
@@ -111,8 +112,8 @@ class SubsamplingActiveLearner(
         the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
         Protects people instead of individual rows. `query` and `fit` then require `groups` and use
-        at most `max_rows_per_group` rows of each person. The ε of a single row is ε divided by this
-        number.
+        at most `max_rows_per_group` random rows of each person. The ε of a single row is ε divided
+        by this number.
     budget : PrivacyBudget, default=None
         Privacy budget to which `fit` is charged. If too little budget remains, an error is raised
         before any private row is read and before labels are queried. The base learner must not have
@@ -283,10 +284,10 @@ class SubsamplingActiveLearner(
             If `budget` cannot cover the fit.
         """
         check_parameters(self)
-        plan, is_counted, ledger = self._open_ledger(X, groups)
+        plan, persons, is_counted, ledger = self._open_ledger(X, groups)
         check_rows(self, X, reset=True)
         self.queried_indices_ = np.flatnonzero(is_counted)[plan.draw_queries(ledger)]
-        self._pending = PendingQuery(plan, is_counted.tobytes(), self.budget, new_ticket())
+        self._pending = PendingQuery(plan, persons, self.budget, is_counted, new_ticket())
         return self.queried_indices_.copy()
 
     @all_or_nothing
@@ -326,7 +327,7 @@ class SubsamplingActiveLearner(
         check_parameters(self)
         require_target(self, y)
         pending = getattr(self, "_pending", None)
-        plan, is_counted, ledger = self._open_ledger(X, groups, pending)
+        plan, persons, is_counted, ledger = self._open_ledger(X, groups, pending)
         roles = split_roles(self, X, X_public=X_public, numeric=True, groups=groups)
         public = roles.separate_numbers()
         if is_described(X_public):
@@ -338,7 +339,7 @@ class SubsamplingActiveLearner(
         X = as_numbers(roles.table)
         check_length(y, len(X))
         pool = np.flatnonzero(is_counted)
-        queried = self._draw_queries(plan, is_counted, pending, ledger)
+        queried = self._draw_queries(plan, persons, is_counted, pending, ledger)
         labels, classes = self._read_labels(y, pool, queried, pending)
         # raises if the label of a public row is not one of the classes
         encode_labels(classes, [*public_label_columns, classes[:0]], classes)
@@ -386,20 +387,22 @@ class SubsamplingActiveLearner(
 
     def _open_ledger(
         self, X: Any, groups: Any, pending: PendingQuery | None = None
-    ) -> tuple[SubsamplingPlan, Mask, Ledger]:
-        """Return the plan of a query and its fit, a mask of the pool's rows in X, and a ledger.
+    ) -> tuple[SubsamplingPlan, bytes, Mask, Ledger]:
+        """Return the plan of a query and its fit, persons, a mask of the pool, and a ledger.
 
         No private value is read. With `max_rows_per_group`, the pool contains at most that number
-        of rows of each person.
+        of random rows of each person. A fit has the pool of its query.
         """
         base, k = self._base_learner(), self.max_rows_per_group or 1
         check_base(base)
         # at least one row, since check_rows has the message for an empty X
-        is_counted = cap_rows_per_group(self, groups, np.ones(count_rows(X) or 1, dtype=bool))
+        is_counted = np.ones(count_rows(X) or 1, dtype=bool)
+        persons = read_person_rows(self.max_rows_per_group, groups, is_counted)
+        n_pool = len(is_counted) if persons is None else persons.n_rows - persons.n_omitted
         epsilon, delta = exact_fraction(self.epsilon), exact_fraction(self.delta)
         epsilon_row, delta_row = Ledger(1, rows_per_person=k).per_row(epsilon, delta)
         plan = make_plan(
-            int(is_counted.sum()),
+            n_pool,
             n_labels=self.n_labels,
             epsilon=epsilon_row,
             delta=exact_fraction(delta_row),
@@ -415,11 +418,17 @@ class SubsamplingActiveLearner(
         event = plan.event if k == 1 else mechanism_event(total_epsilon, delta)
         ticket = None if pending is None else pending.ticket
         ledger = Ledger.from_estimator(self, epsilon=total_epsilon, event=event, ticket=ticket)
-        return plan, is_counted, ledger
+        if persons is None:
+            return plan, b"", is_counted, ledger
+        is_counted = persons.choose(ledger)
+        if pending is not None:
+            is_counted = pending.is_counted
+        return plan, persons.person_of_row.tobytes(), is_counted, ledger
 
     def _draw_queries(
         self,
         plan: SubsamplingPlan,
+        persons: bytes,
         is_counted: Mask,
         pending: PendingQuery | None,
         ledger: Ledger,
@@ -432,7 +441,7 @@ class SubsamplingActiveLearner(
         drawn = plan.draw_queries(ledger)
         if pending is None:
             return drawn
-        if pending[:3] != (plan, is_counted.tobytes(), self.budget):
+        if pending[:3] != (plan, persons, self.budget):
             raise ValueError(
                 "fit must be called with the same rows, groups and parameters as query, which was "
                 f"called with {pending.plan.n_pool} rows; got {plan.n_pool} rows, and the groups "
@@ -472,17 +481,20 @@ class PendingQuery(NamedTuple):
     ----------
     plan : SubsamplingPlan
         Sizes and budgets of the query and its fit.
-    is_counted : bytes
-        Mask of the rows of `X` that belong to the pool.
+    persons : bytes
+        Number of each row's person, or no bytes if single rows are protected.
     budget : PrivacyBudget or None
         Privacy budget object of the learner.
+    is_counted : ndarray of bool
+        Mask of the rows of `X` that belong to the pool.
     ticket : str
         One-time token of the fit.
     """
 
     plan: SubsamplingPlan
-    is_counted: bytes
+    persons: bytes
     budget: OptionalBudget
+    is_counted: Mask
     ticket: str
 
 

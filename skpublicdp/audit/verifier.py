@@ -318,4 +318,7 @@ def _min_random_bits(call: MechanismCall, noise: bool) -> int:
     if call.kind == "subset":
         n, k = call.exact_input
         return int(0 < k < n)
+    if call.kind == "order":
+        (n,) = call.exact_input
+        return int(n > 1)
     return 0

@@ -127,6 +127,7 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
             X,
             y,
             target_reader,
+            ledger=ledger,
             # voting trees can use labelled public rows only as training rows
             train_on_public_labels=self.method == "votes",
             **inputs,

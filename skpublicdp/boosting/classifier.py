@@ -84,8 +84,8 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         recorded in the receipt.
     max_rows_per_group : int, default=None
         Maximum number of rows per person. If this number is set, privacy is guaranteed for persons
-        instead of rows. In this case, `fit` requires `groups` and uses the first
-        `max_rows_per_group` rows of each person.
+        instead of rows. In this case, `fit` requires `groups` and uses at most
+        `max_rows_per_group` rows of each person, chosen at random.
     budget : PrivacyBudget, default=None
         Budget from which the cost of each fit is deducted. If the budget is insufficient, `fit`
         raises an error before reading any private row.

@@ -26,6 +26,7 @@ from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
 from skpublicdp.data.one_hot import ColumnRun, fold_rows, folded_schema
+from skpublicdp.data.persons import RowChooser
 from skpublicdp.data.public_rows import DESCRIBED
 from skpublicdp.data.schema import Schema
 from skpublicdp.data.sources.sites_reader import PerSite
@@ -146,7 +147,7 @@ class TrainingData:
         codes, names = data.public_codes, data.binner.names
         splits = candidate_splits(data.binner, codes)
         if columns is not None and columns[splits.features].any():
-            splits = splits[columns[splits.features]]
+            splits = splits[np.flatnonzero(columns[splits.features])]
         return tree_cover(splits, codes, names, labels, depth=2)
 
     def with_bins(self, binner: Binner) -> BinnedData:
@@ -171,6 +172,7 @@ def read_training_data(
     y_public: Any = None,
     is_public: Any = None,
     groups: Any = None,
+    ledger: RowChooser | None = None,
     train_on_public_labels: bool = False,
 ) -> TrainingData:
     """Validate the inputs of `fit`, split them into private and public rows, and encode them.
@@ -181,6 +183,8 @@ def read_training_data(
         Estimator whose parameters are used.
     X, y, X_public, y_public, is_public, groups
         As in `fit`.
+    ledger : Ledger, optional
+        Ledger of the fit, which chooses the rows of each person.
     target_reader : TargetReader, optional
         Reader that validates and encodes `y`. By default, `y` contains labels.
     train_on_public_labels : bool, default=False
@@ -196,6 +200,7 @@ def read_training_data(
         y_public=y_public,
         is_public=is_public,
         groups=groups,
+        ledger=ledger,
         nullable=True,
         use_reference=True,
         min_public_rows=N_BINS,

@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 
-from skpublicdp.data.column import MAX_LISTED_COLUMNS
 from skpublicdp.data.label_values import (
     check_comparable,
     kind_of_labels,

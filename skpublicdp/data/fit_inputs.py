@@ -20,6 +20,7 @@ from skpublicdp.data.labels import (
     warn_if_objects,
 )
 from skpublicdp.data.one_hot import ColumnRun, find_one_hot_runs
+from skpublicdp.data.persons import RowChooser
 from skpublicdp.data.public_rows import (
     augment_public,
     public_data_assumptions,
@@ -51,6 +52,7 @@ def read_fit_inputs(
     y_public: Any = None,
     is_public: Any = None,
     groups: Any = None,
+    ledger: RowChooser | None = None,
     numeric: bool = False,
     nullable: bool | Collection[Any] = False,
     clamp: bool = False,
@@ -61,7 +63,7 @@ def read_fit_inputs(
     """Validate the arguments of `fit`, and return the private and public rows.
 
     The column schema is determined by public rows alone. Targets are encoded, and each person's
-    private rows beyond the first `max_rows_per_group` are omitted.
+    private rows beyond `max_rows_per_group` random ones are omitted.
 
     Parameters
     ----------
@@ -69,6 +71,8 @@ def read_fit_inputs(
         Estimator that is being fitted, and whose feature names are set.
     X, y, X_public, y_public, is_public, groups
         Arguments passed to `fit`.
+    ledger : Ledger, optional
+        Ledger of the fit, which chooses the rows of each person. It is needed if there are groups.
     target_reader : TargetReader, optional
         Reader that reads and encodes `y`. If omitted, `y` is ignored.
     numeric : bool
@@ -110,7 +114,7 @@ def read_fit_inputs(
         nullable = _column_positions(nullable, column_names(table))
     schema = build_schema(table, public_tables, bounds=bounds, nullable=nullable, numeric=numeric)
     warn_about_text(schema, public_tables)
-    roles = roles.capped(estimator, groups)
+    roles = roles.capped(getattr(estimator, "max_rows_per_group", None), groups, ledger)
     target = encode_target(target_reader, roles, y, X_public=X_public, y_public=y_public)
     source = _open_private_rows(roles, target, schema, finite=nullable is not True)
     types = types_with_dates(table, public_tables)

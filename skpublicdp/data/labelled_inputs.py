@@ -13,7 +13,8 @@ from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.fit_inputs import public_labels
 from skpublicdp.data.label_values import is_unlabelled, label_column
 from skpublicdp.data.labels import check_length, encode_labels, require_target, warn_if_objects
-from skpublicdp.data.roles import cap_rows_per_group, check_mask, split_roles
+from skpublicdp.data.persons import RowChooser, cap_rows_per_group
+from skpublicdp.data.roles import check_mask, split_roles
 from skpublicdp.data.tables import take_rows
 from skpublicdp.data.validation import as_numbers
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
@@ -67,6 +68,7 @@ def read_partially_labelled(
     X_public: Any = None,
     is_public: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    ledger: RowChooser | None = None,
     classes: ArrayLike | None = None,
 ) -> LabelledRows:
     """Validate the arguments of `fit`, and return the labelled, unlabelled and public rows.
@@ -79,6 +81,8 @@ def read_partially_labelled(
         Estimator to fit, whose feature names are set.
     X, y, X_public, is_public, groups
         Arguments passed to `fit`.
+    ledger : Ledger, optional
+        Ledger of the fit, which chooses the rows of each person. It is needed if there are groups.
     is_labelled : array-like of bool, shape (n,), optional
         Mask of the labelled rows. The other entries of `y` are not read. Without a mask, -1 (or
         ``"-1"`` for text labels) marks an unlabelled row, unless -1 is itself a label.
@@ -107,7 +111,7 @@ def read_partially_labelled(
     if failure is None and persons.shape == public.shape:
         # no person has both labelled and unlabelled rows, so each set can spend the entire budget
         may_count &= labelled | ~np.isin(persons, persons[labelled])
-    counted = cap_rows_per_group(estimator, groups, may_count)
+    counted = cap_rows_per_group(estimator.max_rows_per_group, groups, may_count, ledger)
     label_codes = encode_labels(y_labelled[counted[labelled]], [y_labelled[:0]], classes)
     return LabelledRows(
         X_labelled=X[counted & labelled],
@@ -241,6 +245,7 @@ def read_label_status(
     X_public: Any = None,
     y_public: ArrayLike | None = None,
     groups: ArrayLike | None = None,
+    ledger: RowChooser | None = None,
     private_label: Any = None,
 ) -> MixedRows:
     """Validate the arguments of a `fit` with binary labels, and return private and public rows.
@@ -254,6 +259,8 @@ def read_label_status(
         Estimator to fit, whose feature names are set.
     X, y, is_public, X_public, y_public, groups
         Arguments passed to `fit`.
+    ledger : Ledger, optional
+        Ledger of the fit, which chooses the rows of each person. It is needed if there are groups.
     private_label : label, optional
         Label whose rows are private. By default, this is the last of the sorted labels.
     """
@@ -297,7 +304,7 @@ def read_label_status(
     # with separate public rows, the label of a row in X must not make the row public
     label_decides = is_public is None and X_public is None
     public = is_private_label == 0 if label_decides else roles.is_public
-    counted = cap_rows_per_group(estimator, groups, ~public)
+    counted = cap_rows_per_group(estimator.max_rows_per_group, groups, ~public, ledger)
     return MixedRows(
         X_private=X[counted],
         y_private=is_private_label[counted],

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,11 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.caller_advice import pipeline_advice
+from skpublicdp.data.persons import (
+    RowChooser,
+    cap_rows_at_sites,
+    cap_rows_per_group,
+    read_persons,
+)
 from skpublicdp.data.public_rows import DescribedRows
 from skpublicdp.data.schema import column_names
-from skpublicdp.data.sites import RowSubset
-from skpublicdp.data.sources.reader import SourceColumn
-from skpublicdp.data.sources.sites_reader import SiteObject
 from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -41,16 +42,6 @@ from skpublicdp.typing import Floats, Mask
 SHARED_MEMORY = (
     "X_public shares memory with X, so private rows would be treated as public. Pass all rows once "
     "as X, and mark the public rows with is_public."
-)
-
-INVALID_GROUPS = (
-    "groups must identify the person of each row of X by a number or a string; got another type. "
-    "Assign a number to each person."
-)
-
-GROUPS_NEED_CAP = (
-    "groups was passed, but max_rows_per_group is not set. Set it to the maximum number of rows "
-    "that are used per person."
 )
 
 
@@ -87,20 +78,22 @@ class RowRoles:
         """Number of counted private rows."""
         return len(self.is_public) if self.counted is None else int(self.counted.sum())
 
-    def capped(self, estimator: Any, groups: Any) -> RowRoles:
+    def capped(self, max_rows: int | None, groups: Any, ledger: RowChooser | None) -> RowRoles:
         """Return the roles with the mask of counted rows that `cap_rows_per_group` returns."""
         if self.stream is None:
-            counted = cap_rows_per_group(estimator, groups, ~self.is_public)
+            counted = cap_rows_per_group(max_rows, groups, ~self.is_public, ledger)
             return replace(self, counted=counted)
         if groups is None:
-            cap_rows_per_group(estimator, None, self.is_public)  # raises if groups are missing
+            cap_rows_per_group(max_rows, None, self.is_public)  # raises if groups are missing
             return self
         if self.stream.sites is not None:
-            stream = cap_rows_at_sites(estimator.max_rows_per_group, self.stream, groups)
+            stream = cap_rows_at_sites(max_rows, self.stream, groups, ledger)
             return replace(self, stream=stream, is_public=np.zeros(stream.n_rows, dtype=bool))
         persons = read_persons(self.stream, groups)
-        counted = cap_rows_per_group(estimator, persons, ~self.is_public)
-        return replace(self, counted=counted, stream=self.stream.with_mask(counted))
+        counted = cap_rows_per_group(max_rows, persons, ~self.is_public, ledger)
+        return replace(
+            self, counted=counted, stream=self.stream.with_mask(counted, groups, persons)
+        )
 
     def separate_numbers(self) -> Floats:
         """Return the rows of `X_public` as floats, shape (m, n_features)."""
@@ -177,74 +170,6 @@ def _open_stream(X: Any, y: Any, is_public: Any) -> RowSource:
     return as_rows(X, y)
 
 
-def read_persons(stream: RowSource, groups: Any) -> Any:
-    """Return the persons of streamed rows as an array. `groups` can be a streamed column."""
-    if not is_streamed(groups):
-        return groups
-    stream.check_ordered("Groups")
-    return np.concatenate(list(as_rows(stream, groups).map_labels(np.asarray)))
-
-
-def cap_rows_at_sites(max_rows: int | None, stream: RowSource, groups: Any) -> RowSource:
-    """Return the first `max_rows` rows of each person, without moving persons between sites.
-
-    Parameters
-    ----------
-    max_rows : int or None
-        Maximum number of rows per person.
-    stream : RowSource
-        Rows of several sites.
-    groups : SourceColumn
-        Column of persons. All of a person's rows are at the same site.
-    """
-    sites = stream.sites
-    assert sites is not None
-    if max_rows is None:
-        raise ValueError(GROUPS_NEED_CAP)
-    if not isinstance(groups, SourceColumn) or groups.reader is not sites:
-        raise ValueError(
-            "groups must be a column of the same open_sites(...) as X, because each site stores "
-            "its own person identifiers. For example, use groups=rows['person']."
-        )
-    key = sites.group.keep(_cap_rows_of_site, groups, max_rows)
-    sizes = sites.group.ask(_count_rows, SiteObject(sites.group, key))
-    return stream.at_sites(key, sizes)
-
-
-def sum_of_squared_group_sizes(stream: RowSource, groups: SourceColumn) -> int:
-    """Return Σ nᵢ² over the persons of all sites, where person i has nᵢ rows in `stream`."""
-    sites = stream.sites
-    assert sites is not None
-    persons = SourceColumn(sites, groups.position)
-    return int(sites.group.add_up(_squared_group_sizes, persons))
-
-
-def _squared_group_sizes(groups: SourceColumn) -> int:
-    """Return Σ nᵢ² over the persons of one site, where person i has nᵢ rows."""
-    persons = read_persons(RowSource(groups.reader), groups)
-    # numpy.unique would sort the names, but names of several types have no order
-    return sum(size**2 for size in Counter(persons.tolist()).values())
-
-
-def _cap_rows_of_site(groups: SourceColumn, max_rows: int) -> RowSubset:
-    """Return the counted rows of a single site."""
-    persons = read_persons(RowSource(groups.reader), groups)
-    counted = cap_rows_per_group(GroupCap(max_rows), persons, np.ones(len(persons), dtype=bool))
-    return RowSubset.from_mask(groups.reader, counted)
-
-
-def _count_rows(reader: RowSubset) -> int:
-    """Return the number of counted rows at a single site."""
-    return reader.n_rows
-
-
-@dataclass(frozen=True)
-class GroupCap:
-    """Substitute for an estimator, which has the only parameter that `cap_rows_per_group` reads."""
-
-    max_rows_per_group: int
-
-
 def check_mask(
     mask: ArrayLike | None, n: int, name: str = "is_public", unknown: str = "private"
 ) -> Mask:
@@ -308,59 +233,6 @@ def check_index(X: Any, **series_by_name: Any) -> None:
 def _is_boolean(value: Any) -> bool:
     """Indicate whether an entry of a mask is True, False, 1 or 0."""
     return isinstance(value, bool | int | float) and value in (0, 1)
-
-
-def is_missing_person(person: Any) -> bool:
-    """Indicate whether an entry of `groups` is missing: None, NaN or pandas' NA."""
-    try:
-        return person is None or bool(person != person)  # NaN is not equal to itself
-    except TypeError:  # pandas.NA has no truth value
-        return True
-
-
-def cap_rows_per_group(estimator: Any, groups: Any, private: Mask) -> Mask:
-    """Return a mask of the private rows that count, the first `max_rows_per_group` per person.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Estimator with the parameter `max_rows_per_group`.
-    groups : array-like, shape (n,), or None
-        Person to whom each row belongs. Groups are public.
-    private : ndarray of bool, shape (n,)
-        Mask of the private rows.
-    """
-    max_rows = estimator.max_rows_per_group
-    if groups is None:
-        if max_rows is None:
-            return private
-        raise ValueError(
-            f"max_rows_per_group={max_rows} is set, but groups was not passed. Pass groups, the "
-            "person of each row of X, to fit, with metadata routing inside a pipeline or a search."
-        )
-    if max_rows is None:
-        raise ValueError(GROUPS_NEED_CAP)
-    persons, failure = call_silently(np.asarray, groups)
-    if failure is not None:
-        raise ValueError(INVALID_GROUPS)
-    if persons.shape != private.shape:
-        raise ValueError(
-            f"groups must identify one person per row of X, shape {private.shape}; got shape "
-            f"{persons.shape}."
-        )
-    n_rows_of_person: dict[Any, int] = {}
-    counted = private.copy()
-    for position in np.flatnonzero(private).tolist():
-        person = persons[position]
-        if is_missing_person(person):
-            raise ValueError(
-                "groups must identify a person for every private row, but at least one is missing."
-            )
-        if not isinstance(person, Hashable):
-            raise ValueError(INVALID_GROUPS)
-        n_rows_of_person[person] = n_rows_of_person.get(person, 0) + 1
-        counted[position] = n_rows_of_person[person] <= max_rows
-    return counted
 
 
 def warn_if_sliced(n: int, n_public: int) -> None:

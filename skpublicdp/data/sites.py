@@ -302,9 +302,9 @@ class RowSubset(RowReader):
         self.names, self.n_columns = rows.names, rows.n_columns
 
     @classmethod
-    def from_mask(cls, reader: RowReader, mask: Mask) -> RowSubset:
-        """Return a reader of the rows selected by a mask."""
-        return cls(RowSource(reader).with_mask(mask), int(mask.sum()))
+    def from_mask(cls, reader: RowReader, mask: Mask, *order: Any) -> RowSubset:
+        """Return a reader of the rows selected by a mask, given the arguments of `with_mask`."""
+        return cls(RowSource(reader).with_mask(mask, *order), int(mask.sum()))
 
     def _count(self) -> int:
         return self._n_rows

@@ -25,7 +25,9 @@ from skpublicdp.data.sources.chunk_task import (
     ChunkTask,
     RawChunk,
     Result,
+    RowMask,
     map_in_order,
+    person_fingerprints,
     sum_tables,
 )
 from skpublicdp.data.sources.dask_reader import DaskReader
@@ -36,6 +38,7 @@ from skpublicdp.data.sources.reader import (
     RowReader,
     SourceColumn,
     WorkerReader,
+    check_ordered,
     is_instance,
     rows_per_chunk,
 )
@@ -71,12 +74,14 @@ def open_rows(source: Any, *, connection: Any = None) -> RowSource:
         - Arrow record batches, as a list or as a function that returns a new iterator on each call;
         - an array or a frame.
 
-        Rows are read in several passes, all of which must return the same rows. For the privacy
-        guarantee, each row must be a function of a single person's row. A query or a lazy frame can
-        select columns, compute columns from values in the same row, and filter rows by their own
-        values. A query must not contain window functions, `LIMIT`, aggregates, `DISTINCT`, samples
-        or ranks. Joins are allowed only with public tables in which each row has exactly one match.
-        If these rules are violated, one person could affect many rows.
+        Rows are read in several passes, all of which must return the same rows in the same order.
+        Only a source that declares its order as variable (`ordered` is False) may change it; such a
+        source cannot be used with `groups`. For the privacy guarantee, each row must be a function
+        of a single person's row. A query or a lazy frame can select columns, compute columns from
+        values in the same row, and filter rows by their own values. A query must not contain window
+        functions, `LIMIT`, aggregates, `DISTINCT`, samples or ranks. Joins are allowed only with
+        public tables in which each row has exactly one match. If these rules are violated, one
+        person could affect many rows.
     connection : duckdb.DuckDBPyConnection, optional
         Connection that runs `source` as a query.
 
@@ -256,7 +261,7 @@ class RowSource:
         reader: RowReader,
         columns: Sequence[int] | None = None,
         labels: SourceColumn | None = None,
-        mask: Mask | None = None,
+        mask: RowMask | None = None,
     ) -> None:
         self._reader = reader
         self._columns = tuple(range(reader.n_columns) if columns is None else columns)
@@ -321,10 +326,17 @@ class RowSource:
         columns = [column for column in self._columns if column not in dropped]
         return RowSource(self._reader, columns, self._labels)
 
-    def with_mask(self, mask: Mask) -> RowSource:
-        """Return a source that skips the rows outside a mask, but counts them in `n_rows`."""
+    def with_mask(self, mask: Mask, groups: Any = None, persons: Any = None) -> RowSource:
+        """Return a source that skips the rows outside a mask, but counts them in `n_rows`.
+
+        If `groups` is a column of the same container, every pass compares it with `persons`, its
+        values in the first pass. A pass in another order would apply the mask to other rows.
+        """
         self.check_ordered("Groups")
-        return RowSource(self._reader, self._columns, self._labels, mask)
+        row_mask = RowMask(mask)
+        if is_streamed(groups) and (column := _as_label_column(groups)).reader is self._reader:
+            row_mask = RowMask(mask, column.position, person_fingerprints(np.asarray(persons)))
+        return RowSource(self._reader, self._columns, self._labels, row_mask)
 
     def at_sites(self, key: str, sizes: Sequence[int]) -> RowSource:
         """Return rows with the same columns, which the sites store under another key."""
@@ -411,7 +423,10 @@ class RowSource:
         """
         assert self._labels is not None
         reader, position = self._labels.reader, self._labels.position
-        return RowSource(reader, [position], mask=self._mask).map(_LabelFunction(f, reader.flat))
+        mask = self._mask
+        if mask is not None and reader is not self._reader:
+            mask = RowMask(mask.counted)  # this container lacks the column of persons
+        return RowSource(reader, [position], mask=mask).map(_LabelFunction(f, reader.flat))
 
     def fold(
         self,
@@ -532,21 +547,20 @@ class RowSource:
         """
         x_columns = self._columns if columns is None else self._reader_positions(columns)
         labels = self._labels
-        label_position: int | None = None
-        if labels is not None and labels.reader is self._reader:
-            read_columns = tuple(dict.fromkeys((*x_columns, labels.position)))
-            label_position, separate_labels = read_columns.index(labels.position), None
-        else:
-            read_columns, separate_labels = tuple(dict.fromkeys(x_columns)), labels
+        label = None if labels is None or labels.reader is not self._reader else labels.position
+        person = None if self._mask is None else self._mask.person
+        extra_columns = [position for position in (label, person) if position is not None]
+        read_columns = tuple(dict.fromkeys((*x_columns, *extra_columns)))
         task = ChunkTask(
             f,
             self._reader.without_dictionaries,
             keep_dictionaries,
             tuple(map(read_columns.index, x_columns)),
-            label_position,
+            None if label is None else read_columns.index(label),
             self._mask,
+            person=None if person is None else read_columns.index(person),
         )
-        return _ReadingPlan(task, read_columns, separate_labels)
+        return _ReadingPlan(task, read_columns, labels if label is None else None)
 
     def _runs_on_workers(self, labels: SourceColumn | None) -> bool:
         """Indicate whether functions are run by Dask or Spark workers, which hold the rows."""
@@ -645,21 +659,3 @@ class _RowPicker:
         in_chunk = self.positions[first:last] - chunk.start
         y = None if chunk.y is None else take_rows(chunk.y, in_chunk)
         return Chunk(take_rows(chunk.X, in_chunk), y, chunk.start)
-
-
-def check_ordered(reader: RowReader, feature: str) -> None:
-    """Raise ValueError if the order of a reader's rows can change between passes.
-
-    Parameters
-    ----------
-    reader : RowReader
-        The reader.
-    feature : str
-        Feature that identifies rows by position, used as the subject of the message.
-    """
-    if not reader.ordered:
-        raise ValueError(
-            f"{feature} require rows in a fixed order, but {reader.kind} does not guarantee one, "
-            "because joins, groups and sorts may change the order. Take the labels from the same "
-            "open_rows(...), or write the rows to a table or a Parquet file first."
-        )

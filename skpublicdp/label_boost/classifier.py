@@ -139,7 +139,7 @@ class LabelBoostClassifier(
         and papers, and the receipt states this.
     max_rows_per_group : int, default=None
         Protects people instead of individual rows. `fit` then requires `groups` and uses at most
-        the first `max_rows_per_group` rows of each person. If a person has labelled rows, only
+        `max_rows_per_group` random rows of each person. If a person has labelled rows, only
         these rows are used. Each row is protected with ε / `max_rows_per_group`.
     budget : PrivacyBudget, default=None
         Privacy budget to which the fit is charged. If too little budget remains, `fit` raises an
@@ -345,6 +345,7 @@ class LabelBoostClassifier(
             X_public=X_public,
             is_public=is_public,
             groups=groups,
+            ledger=ledger,
             classes=self.classes,
         )
         public = rows.X_public if rows.n_public else None

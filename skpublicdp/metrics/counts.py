@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skpublicdp.data.roles import (
-    GroupCap,
+from skpublicdp.data.persons import (
+    RowChooser,
     cap_rows_at_sites,
     cap_rows_per_group,
     read_persons,
@@ -76,8 +76,10 @@ class ScoredRows:
         return counter.count(self.X, self.y, self.n)
 
 
-def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> ScoredRows:
-    """Return the rows to score, which are the first `max_rows` rows of each person.
+def read_scored_rows(
+    X: Any, y: Any, groups: Any, max_rows: int | None, ledger: RowChooser
+) -> ScoredRows:
+    """Return the rows to score, which are at most `max_rows` random rows of each person.
 
     Parameters
     ----------
@@ -87,6 +89,8 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
         Person identifier of each row, which is public.
     max_rows : int or None
         Maximum number of rows per person.
+    ledger : Ledger
+        Ledger of the scores, which chooses the rows of each person.
     """
     if (groups is None) != (max_rows is None):
         raise ValueError(
@@ -100,18 +104,20 @@ def read_scored_rows(X: Any, y: Any, groups: Any, max_rows: int | None) -> Score
     if max_rows is None:
         return ScoredRows(source, X, y, n, 1.0)
     if source is not None and source.sites is not None:
-        source = cap_rows_at_sites(max_rows, source, groups)
+        source = cap_rows_at_sites(max_rows, source, groups, ledger)
         n = source.n_rows
         return ScoredRows(source, X, y, n, sum_of_squared_group_sizes(source, groups) / n)
     persons = groups if source is None else read_persons(source, groups)
-    is_counted = cap_rows_per_group(GroupCap(max_rows), persons, np.ones(n, dtype=bool))
+    is_counted = cap_rows_per_group(max_rows, persons, np.ones(n, dtype=bool), ledger)
     # numpy.unique would sort the names, and names of different types have no order
     rows_of_person = Counter(np.asarray(persons)[is_counted].tolist())
     sizes = np.array(list(rows_of_person.values()))
     design_effect = float((sizes**2).sum() / sizes.sum())
     if source is not None:
         n_counted = int(is_counted.sum())
-        return ScoredRows(source.with_mask(is_counted), None, None, n_counted, design_effect)
+        return ScoredRows(
+            source.with_mask(is_counted, groups, persons), None, None, n_counted, design_effect
+        )
     rows = np.flatnonzero(is_counted)
     return ScoredRows(None, take_rows(X, rows), take_rows(y, rows), len(rows), design_effect)
 

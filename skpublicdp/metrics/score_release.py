@@ -114,9 +114,9 @@ def private_scores(
     groups : array-like of shape (n,), or a column of the same streamed rows, default=None
         Person identifier of each row, for `max_rows_per_group`. The identifiers are public.
     max_rows_per_group : int, default=None
-        Protects people instead of individual rows: at most this number of rows of each person is
-        counted, and the noise accounts for all of these rows. The intervals assume that all rows of
-        a person are equal.
+        Protects people instead of individual rows: at most this number of random rows of each
+        person is counted, and the noise accounts for all of these rows. The intervals assume that
+        all rows of a person are equal.
     random_state : int, Generator, RandomState or None, default=None
         None uses the operating system's secure generator, which the privacy guarantee requires.
         Other values are only intended for tests.
@@ -201,7 +201,7 @@ def private_scores(
         rows_per_person=max_rows_per_group,
     )
     assumptions = SCORE_ASSUMPTIONS + unprotected_line([estimator], UNPROTECTED_STEPS)
-    rows = read_scored_rows(X, y, groups, max_rows_per_group)
+    rows = read_scored_rows(X, y, groups, max_rows_per_group, ledger)
     bounds = outcome_bounds
     if bounds is None and classes is None:
         bounds = getattr(estimator, "outcome_bounds_", None)

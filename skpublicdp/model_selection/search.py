@@ -88,7 +88,7 @@ class SemiPrivateSearchCV(
         the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
         Protects people instead of individual rows. `fit` then requires `groups` and uses at most
-        `max_rows_per_group` rows of each person.
+        `max_rows_per_group` rows of each person, chosen at random.
     budget : PrivacyBudget, default=None
         Privacy budget, which is charged once per search. If too little budget remains, an error is
         raised before any private row is read.
@@ -261,6 +261,7 @@ class SemiPrivateSearchCV(
             y_public=y_public,
             is_public=is_public,
             groups=groups,
+            ledger=ledger,
         )
         for candidate in {candidate.features: candidate for candidate in candidates}.values():
             rows.check_steps(candidate)

@@ -20,8 +20,9 @@ from skpublicdp.data.labels import (
     require_target,
     warn_if_objects,
 )
+from skpublicdp.data.persons import RowChooser, cap_rows_per_group
 from skpublicdp.data.public_rows import is_described, mark_described
-from skpublicdp.data.roles import cap_rows_per_group, split_roles
+from skpublicdp.data.roles import split_roles
 from skpublicdp.data.tables import Table, take_rows
 from skpublicdp.data.validation import as_numbers
 from skpublicdp.model_selection.candidates import Candidate, has_row_function
@@ -64,6 +65,8 @@ class SearchRows:
     ----------
     search : estimator
         The search, whose parameters `classes` and `max_rows_per_group` are used.
+    ledger : Ledger, optional
+        Ledger of the search, which chooses the rows of each person.
     X, y, X_public, y_public, is_public, groups
         See `SemiPrivateSearchCV.fit`.
 
@@ -96,6 +99,7 @@ class SearchRows:
         y_public: Any = None,
         is_public: Any = None,
         groups: Any = None,
+        ledger: RowChooser | None = None,
     ) -> None:
         require_target(search, y)
         roles = split_roles(
@@ -104,7 +108,7 @@ class SearchRows:
         self._mask = roles.is_public
         self._X = _with_declared_types(X, roles.table)
         self._X_public = _with_declared_types(X_public, roles.separate)
-        is_counted = cap_rows_per_group(search, groups, ~self._mask)
+        is_counted = cap_rows_per_group(search.max_rows_per_group, groups, ~self._mask, ledger)
         labels = LabelReader(search.classes)
         separate = public_labels(X_public, y_public, labels.column)
         labels.check_public(y, separate)

@@ -313,6 +313,13 @@ def _utility_limits(estimator: Any) -> Iterator[str]:
 def _bias(receipt: PrivacyReceipt) -> Iterator[str]:
     """Yield sentences about groups of people for whom the results may be less accurate."""
     yield "Results may be less accurate for groups with few rows. This is not tested."
+    if receipt.n_omitted:
+        n_rows = receipt.n_private + receipt.n_omitted
+        yield (
+            f"{receipt.n_omitted} of {n_rows} private rows were left out, because their persons "
+            "have more rows than max_rows_per_group. The kept rows were chosen at random, and "
+            "persons with many rows are under-represented."
+        )
     if receipt.n_public:
         yield (
             "If the public rows differ slightly, or only in combinations of columns, this is not "

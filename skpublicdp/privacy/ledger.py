@@ -192,7 +192,7 @@ class Ledger:
     ) -> None:
         self.epsilon, self.delta = exact_fraction(epsilon), exact_fraction(delta)
         self.rows_per_person = rows_per_person or 1
-        self.n_private = self.n_public = 0
+        self.n_private = self.n_public = self.n_omitted = 0
         self._grouped = rows_per_person is not None
         self._bits: RandomBits = random_bits(random_state)
         self._budget, self._who, self._ticket = budget, who, ticket
@@ -479,8 +479,7 @@ class Ledger:
         PrivacyReceipt
             The receipt.
         """
-        ledgers, spent = self._parallel or (self,), self._spent
-        budget = self._root._budget
+        ledgers, spent, root = self._parallel or (self,), self._spent, self._root
         if self._grouped:
             unit = unit_of_persons(self.rows_per_person, unit)
             assumptions += ("which rows belong to the same person is public",)
@@ -496,12 +495,13 @@ class Ledger:
             unit=unit,
             n_private=self.n_private,
             n_public=self.n_public,
+            n_omitted=root.n_omitted,
             mechanisms=tuple(line.to_mechanism(self.epsilon, self.delta) for line in lines),
             secure_randomness=self.secure and secure,
             assumptions=assumptions,
             event=self._plan if spent else NO_EVENT,
-            entry=self._root._entry,
-            for_tests=bool(spent and budget and budget.for_tests),
+            entry=root._entry,
+            for_tests=bool(spent and root._budget and root._budget.for_tests),
         )
 
     def _enter(

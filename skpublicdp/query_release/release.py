@@ -28,6 +28,7 @@ from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.schema import Schema
 from skpublicdp.data.value_messages import IMPUTATION_ADVICE, MAX_LISTED_COLUMNS
+from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
 from skpublicdp.query_release.marginals.weights import WeightColumn
@@ -82,7 +83,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         `sample` also uses this parameter.
     max_rows_per_group : int, default=None
         Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
-        requires `groups` and uses only the first `max_rows_per_group` rows of each person.
+        requires `groups` and uses at most `max_rows_per_group` random rows of each person.
     weights : str or int, default=None
         Name or position of a numeric column of `X` with survey weights. Tables then estimate
         weighted fractions. `bounds` must declare the maximum weight without looking at private
@@ -267,7 +268,7 @@ class PAPQueryRelease(FittedReleaseMixin):
     def _fit(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> Self:
         """Fit the release, where an error about missing numbers has advice for any estimator."""
         ledger = open_ledger(self, X, is_public)
-        rows = self._read_rows(X, X_public, is_public, groups)
+        rows = self._read_rows(X, X_public, is_public, groups, ledger)
         ledger.read(rows.n_private, rows.n_public)
         queries = _default_queries(rows.schema) if self.queries is None else self.queries
         weighted_queries = queries
@@ -317,7 +318,9 @@ class PAPQueryRelease(FittedReleaseMixin):
             raise ValueError("X must have at least one column in addition to the weights.")
         return queries.weighted(WeightColumn(position, high, column.offset))
 
-    def _read_rows(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> Dataset:
+    def _read_rows(
+        self, X: Any, X_public: Any, is_public: Any, groups: Any, ledger: Ledger
+    ) -> Dataset:
         """Validate the private and the public rows, and return them.
 
         For `CustomQueries` with ``method="auto"``, public rows are completed: each is copied with
@@ -336,6 +339,7 @@ class PAPQueryRelease(FittedReleaseMixin):
             X_public=X_public,
             is_public=is_public,
             groups=groups,
+            ledger=ledger,
             nullable=() if queries is None else queries.nullable,
             clamp=True,
             use_reference=True,

@@ -62,7 +62,7 @@ class CoverClassifier(ScoreMixin, HTMLReprMixin, VersionedMixin, ClassifierMixin
         """
         check_parameters(self)
         ledger = self._open_ledger()
-        rows = self._read(X, y, X_public=X_public, **inputs)
+        rows = self._read(X, y, X_public=X_public, ledger=ledger, **inputs)
         ledger.read(rows.n_private, rows.n_public)
         search = self._prepare(rows, ledger)
         drawn = search_cover(search, beta=self.beta)

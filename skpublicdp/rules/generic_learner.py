@@ -104,7 +104,7 @@ class GenericLearnerClassifier(CoverClassifier):
         the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
         Protects people instead of individual rows. `fit` then requires `groups` and uses at most
-        the first `max_rows_per_group` rows of each person. If a person has labelled rows, only
+        `max_rows_per_group` random rows of each person. If a person has labelled rows, only
         labelled rows are used.
     budget : PrivacyBudget, default=None
         Privacy budget to which the fit is charged. If too little budget remains, `fit` raises an

@@ -164,7 +164,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
         the fit reproducible, for tests and papers, and the receipt states this.
     max_rows_per_group : int, default=None
         Protects people instead of individual rows. `fit` then requires `groups` and uses at most
-        the first `max_rows_per_group` private rows of each person.
+        `max_rows_per_group` private rows of each person, chosen at random.
     budget : PrivacyBudget, default=None
         Privacy budget to which the fit is charged. If too little budget remains, `fit` raises an
         error before any private row is read.

@@ -24,7 +24,7 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.persons import cap_rows_per_group
 from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import blr_error
@@ -78,7 +78,7 @@ class BLRSanitizer(HTMLReprMixin, VersionedMixin, BaseEstimator):
         repeatable, which is useful for tests and papers, and is noted in the receipt.
     max_rows_per_group : int, default=None
         Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
-        requires `groups` and uses only the first `max_rows_per_group` rows of each person.
+        requires `groups` and uses at most `max_rows_per_group` random rows of each person.
     budget : PrivacyBudget, default=None
         Budget to which the fit is charged. If it cannot cover the fit, an error is raised before
         any private row is read.
@@ -182,7 +182,8 @@ class BLRSanitizer(HTMLReprMixin, VersionedMixin, BaseEstimator):
         event = Draw(exact_fraction(self.epsilon))
         ledger = Ledger.from_estimator(self, event=event)
         X = check_rows(self, X, reset=True)
-        X = X[cap_rows_per_group(self, groups, np.ones(len(X), dtype=bool))]
+        is_private = np.ones(len(X), dtype=bool)
+        X = X[cap_rows_per_group(self.max_rows_per_group, groups, is_private, ledger)]
         n = len(X)
         ledger.read(n)
         domain = self._domain()

@@ -22,8 +22,8 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Pure, exact_fraction
+from skpublicdp.data.persons import cap_rows_per_group
 from skpublicdp.data.public_rows import reference_sample
-from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.schema import parse_bounds
 from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
@@ -66,7 +66,7 @@ class QuantileSanitizer(HTMLReprMixin, VersionedMixin, BaseEstimator):
         repeatable, which is useful for tests and papers, and is noted in the receipt.
     max_rows_per_group : int, default=None
         Maximum number of rows per person. If set, persons are protected instead of rows: `fit`
-        requires `groups` and uses only the first `max_rows_per_group` rows of each person.
+        requires `groups` and uses at most `max_rows_per_group` random rows of each person.
     budget : PrivacyBudget, default=None
         Budget to which the fit is charged. If it cannot cover the fit, an error is raised before
         any private row is read.
@@ -168,7 +168,8 @@ class QuantileSanitizer(HTMLReprMixin, VersionedMixin, BaseEstimator):
         epsilon = exact_fraction(self.epsilon)
         ledger = Ledger.from_estimator(self, event=Pure(epsilon))
         X = check_rows(self, X, reset=True)
-        X = X[cap_rows_per_group(self, groups, np.ones(len(X), dtype=bool))]
+        is_private = np.ones(len(X), dtype=bool)
+        X = X[cap_rows_per_group(self.max_rows_per_group, groups, is_private, ledger)]
         n, n_features = X.shape
         ledger.read(n)
         limits = self._limits()

@@ -27,7 +27,7 @@ RECEIPT = PrivacyReceipt(
     event=Steps((NOISE, DRAW)),
     entry=3,
 )
-# as version 1 wrote it: these lines do not change, since files of this version exist
+# as version 1 wrote it at first: these lines do not change, since files of this version exist
 VERSION_1 = r"""
 {
   "format": "skpublicdp privacy receipt",
@@ -64,8 +64,12 @@ VERSION_1 = r"""
 """
 
 
+ADDED = {"n_omitted": 0}
+"""Fields that were added to version 1."""
+
+
 def test_version_1_is_written_as_ever():
-    assert RECEIPT.to_dict() == json.loads(VERSION_1)
+    assert RECEIPT.to_dict() == json.loads(VERSION_1) | ADDED
 
 
 def test_version_1_is_read():

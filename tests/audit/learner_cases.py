@@ -96,6 +96,10 @@ def rule_cases() -> list[Case]:
             name + "persons",
             _make_rule(Thresholds(), max_rows_per_group=2), BITS, 1, **line, rows_per_person=2,
         ),
+        Case(
+            name + "two of three rows of a person",
+            _make_rule(Thresholds(), max_rows_per_group=2), BITS, 2, **line, rows_per_person=3,
+        ),
     ]  # fmt: skip
 
 

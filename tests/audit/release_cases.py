@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tests.audit.case import CORNERS, LABELS, LINE, PLANE, PUBLIC_LINE, Case
 from tests.audit.subjects import (
     LabelPartsLearner,
     PublishedScore,
+    ReleaseOfUnsteadyRows,
     exceed_half,
     is_sick,
     release_balanced_accuracy,
@@ -78,6 +80,10 @@ def release_cases() -> list[Case]:
         Case("PAPQueryRelease, marginals, persons",
              _make_release(MarginalQueries(), max_rows_per_group=2, epsilon=12), PLANE, 3, **plane,
              rows_per_person=2, max_fits=50),
+        Case("PAPQueryRelease, marginals, two of three rows of a person",
+             _make_release(MarginalQueries(), max_rows_per_group=2, epsilon=12), PLANE, 3, **plane,
+             rows_per_person=3, max_fits=200),
+        *_cases_of_unsteady_rows(),
         *(
             Case(f"learner_from_label_parts{suffix}",
                  partial(LabelPartsLearner, delta=delta), LINE, 2, LABELS,
@@ -87,6 +93,22 @@ def release_cases() -> list[Case]:
         Case("PAPQueryRelease, public", _make_release(StumpQueries(), method="public"), PLANE, 2,
              **plane),
     ]  # fmt: skip
+
+
+def _cases_of_unsteady_rows() -> list[Case]:
+    """Return the audit case of streamed rows that change their order; none without pyarrow."""
+    if find_spec("pyarrow") is None:
+        return []
+
+    def make() -> Any:
+        """Return a new release, with more budget than needed for its smallest tables."""
+        return ReleaseOfUnsteadyRows(
+            MarginalQueries(), epsilon=12, bounds=(0, 3), max_rows_per_group=2
+        )
+
+    name = "PAPQueryRelease, marginals, persons of streamed rows in another order"
+    public = {"X_public": CORNERS}
+    return [Case(name, make, PLANE, 3, fit_params=public, rows_per_person=3, max_fits=200)]
 
 
 def frame_cases() -> list[Case]:

@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from skpublicdp import SemiPrivateClassifier
 from skpublicdp.accounting import Steps
 from skpublicdp.boosting import SemiPrivateBoostingClassifier
-from skpublicdp.data import Site, open_sites
+from skpublicdp.data import Site, open_rows, open_sites
+from skpublicdp.exceptions import ReadError
 from skpublicdp.metrics import (
     private_balanced_accuracy_score,
     private_confusion_matrix,
@@ -29,6 +30,7 @@ from skpublicdp.query_release import (
 from tests.internals.audit import replaced
 from tests.internals.base_learner import mechanism_event
 from tests.internals.boosting import newton_fit
+from tests.internals.data import roles
 from tests.internals.privacy import Ledger
 
 SUBSAMPLE_SIZE = 20
@@ -150,6 +152,44 @@ class BoostingOfSites(SemiPrivateBoostingClassifier):
         rows = at_two_sites(X, y)
         with replaced(newton_fit, "subsample_size", lambda *arguments: SUBSAMPLE_SIZE):
             return super().fit(rows.drop("y"), rows["y"], X_public=as_frame(X_public))
+
+
+class ReleaseOfUnsteadyRows(PAPQueryRelease):
+    """Release of streamed rows whose order changes after the pass that reads persons.
+
+    The fit is refused, and the rows are then read from memory. If later passes were not compared
+    with the first, the mask of kept rows would apply to other rows.
+    """
+
+    def fit(self, X: Any, *, X_public: Any, groups: Any) -> Any:
+        """Fit to Arrow batches or, if they are refused, to rows in memory."""
+        import pyarrow as pa
+
+        frame = as_frame(X).assign(person=groups)
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        # persons of three rows each: all first rows come first
+        order = pa.array(np.arange(len(frame)).reshape(-1, 3).T.ravel())
+        is_steady = True
+
+        def batches() -> Any:
+            """Return an iterator over the rows in the present order."""
+            return iter((table if is_steady else table.take(order)).to_batches())
+
+        def read_persons(*arguments: Any) -> Any:
+            """Read persons in the first order, which then changes."""
+            nonlocal is_steady
+            persons = roles_of_steady_rows(*arguments)
+            is_steady = False
+            return persons
+
+        rows = open_rows(batches)
+        roles_of_steady_rows = roles.read_persons
+        names = [name for name in frame if name != "person"]
+        try:
+            with replaced(roles, "read_persons", read_persons):
+                return super().fit(rows[names], X_public=as_frame(X_public), groups=rows["person"])
+        except ReadError:
+            return super().fit(frame[names], X_public=as_frame(X_public), groups=groups)
 
 
 class LabelPartsLearner(BaseEstimator):

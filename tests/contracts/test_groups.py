@@ -1,14 +1,20 @@
 """Persons with several rows: privacy of all their rows at once, and how `groups` gets to `fit`."""
 
+import copy
+import dataclasses
 import itertools
+import math
 import pickle
 import warnings
+from collections import Counter
+from contextlib import contextmanager
 from fractions import Fraction
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from scipy.stats import chi2
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_validate
 from sklearn.pipeline import make_pipeline
@@ -20,10 +26,11 @@ from skpublicdp import (
     PrivacyBudget,
     SemiPrivateClassifier,
 )
-from skpublicdp.accounting import exact_fraction
+from skpublicdp.exceptions import OmittedRowsWarning
 from skpublicdp.hypotheses import Stumps
-from skpublicdp.sanitizers import QuantileSanitizer
-from tests.internals.data import read_partially_labelled
+from tests.internals.audit import replaced
+from tests.internals.data import PersonRows, read_partially_labelled
+from tests.internals.privacy import Ledger
 from tests.internals.sanitizers import CandidateGrid, quantile_sanitizer
 from tests.kit import EnumeratedRun, Recorder, enumerate_runs, index_by_release, worst_ratio
 
@@ -44,7 +51,13 @@ class ForOneRow(EnumeratedRun):
 
 
 def released(run):
-    return tuple((call.name, call.outcome if call.kind == "draw" else None) for call in run.calls)
+    """What is drawn, and which rows are kept: the choice is public."""
+    return tuple(
+        (call.name, call.outcome if call.kind != "order" else tuple(call.outcome.tolist()))
+        if call.kind in ("draw", "order")
+        else (call.name, None)
+        for call in run.calls
+    )
 
 
 def worst(fit, persons, epsilon=Fraction(1), kind=EnumeratedRun):
@@ -72,13 +85,13 @@ def worst(fit, persons, epsilon=Fraction(1), kind=EnumeratedRun):
 
 
 def pairs(rows):
-    """Two rows of a person, and a third one that must not count: another one for each pair."""
+    """Three rows of a person, of which two count: the third is another one for each pair."""
     found = list(itertools.combinations_with_replacement(rows, 2))
     return [(*pair, rows[place % len(rows)]) for place, pair in enumerate(found)]
 
 
 class TestExactly:
-    """A has three rows, of which the first two count; B has one, or two."""
+    """A has three rows, of which any two count; B has one, or two."""
 
     ROWS = tuple(itertools.product((0.0, 1.0, 2.0), (0, 1)))
     GROUPS = ("A", "B", "A", "A")
@@ -109,6 +122,7 @@ class TestExactly:
         assert (clf.privacy_.n_private, clf.privacy_.n_public) == (3, 3)
 
     @few_rows
+    @pytest.mark.usefixtures("keep_first_rows")  # enumerating the choices as well takes long
     @pytest.mark.parametrize(("kind", "private"), [(EnumeratedRun, True), (ForOneRow, False)])
     def test_mixed_populations(self, kind, private):
         found = worst(self.mixed, [pairs(self.ROWS), self.ROWS[:2]], kind=kind)
@@ -198,6 +212,26 @@ ESTIMATORS = [
 ]
 
 
+@contextmanager
+def kept_rows():
+    """Collect the masks of kept rows."""
+    masks, keep = [], PersonRows.keep
+
+    def noted(persons, ranks):
+        masks.append(keep(persons, ranks))
+        return masks[-1]
+
+    with replaced(PersonRows, "keep", noted):
+        yield masks
+
+
+def pickled(fitted):
+    """Return the pickle of an estimator whose receipt mentions no omitted rows."""
+    fitted = copy.copy(fitted)
+    fitted.privacy_ = dataclasses.replace(fitted.privacy_, n_omitted=0)
+    return pickle.dumps(fitted)
+
+
 def counted(groups, k=2):
     """How many rows count."""
     return int(np.minimum(pd.Series(groups).value_counts(), k).sum())
@@ -207,33 +241,115 @@ class TestRows:
     @no_public
     @few_rows
     @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-    def test_the_first_rows_of_each_person_count(self, estimator):
+    def test_random_rows_of_each_person_count(self, estimator):
         limited = clone(estimator).set_params(max_rows_per_group=2)
         person = pd.Series(GROUPS)
         private = Y == 1 if "PPM" in type(estimator).__name__ else np.ones(N, dtype=bool)
-        kept = (person[private].groupby(person).cumcount() < 2).reindex(range(N), fill_value=False)
-        kept = kept.to_numpy() | ~private
-        limited.fit(X, Y, groups=GROUPS)
-        alone = clone(limited).fit(X[kept], Y[kept], groups=GROUPS[kept])
-        assert pickle.dumps(limited) == pickle.dumps(alone)
+        with Recorder() as recorder, kept_rows() as masks:
+            limited.fit(X, Y, groups=GROUPS)
+        (mask,) = masks
+        sizes, kept_sizes = (person[rows].value_counts() for rows in (private, mask))
+        assert kept_sizes.equals(sizes.clip(upper=2)[kept_sizes.index])
+        assert not mask[~private].any()
+        kept = mask | ~private
+        choice, *outcomes = recorder.outcomes
+        with Recorder(outcomes):
+            alone = clone(limited).fit(X[kept], Y[kept], groups=GROUPS[kept])
+        assert limited.privacy_.n_omitted == private.sum() - mask.sum()
+        assert pickled(limited) == pickled(alone)
         unit = limited.privacy_.unit
         assert unit.startswith("replace one person, up to 2 private rows")
         assert ("labels are not protected" in unit) == ("PPM" in type(estimator).__name__)
-        assert limited.privacy_.n_private == (kept & private).sum()
+        assert limited.privacy_.n_private == mask.sum()
         # names are of no matter, nor is their kind
         for names in (person.map("{:05d}".format), person.astype("category"), person - 0.5):
-            assert pickle.dumps(clone(limited).fit(X, Y, groups=names)) == pickle.dumps(alone)
+            with kept_rows() as other_masks, Recorder([choice, *outcomes]):
+                again = clone(limited).fit(X, Y, groups=names)
+            assert (other_masks[0] == mask).all()
+            assert pickle.dumps(again) == pickle.dumps(limited)
 
+    @no_public
+    @few_rows
+    @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
+    def test_values_do_not_decide_which_rows_are_kept(self, estimator):
+        """Neighbours keep the same positions, even if every value is another one."""
+        masks = []
+        for values in (X, -X[::-1], np.zeros_like(X)):
+            with kept_rows() as seen:
+                clone(estimator).set_params(max_rows_per_group=2).fit(values, Y, groups=GROUPS)
+            masks += seen
+        assert all((mask == masks[0]).all() for mask in masks)
+
+    def test_each_fit_keeps_other_rows(self):
+        fits = [SemiPrivateClassifier(Stumps(), max_rows_per_group=2) for _ in range(3)]
+        with kept_rows() as masks:
+            for clf in fits:
+                clf.fit(X, Y, X_public=PUBLIC, groups=GROUPS)
+        assert len({mask.tobytes() for mask in masks}) == 3
+
+    def test_all_sets_of_a_persons_rows_are_equally_likely(self):
+        """Of 20 rows, 3 count: 1140 sets, in 40,000 choices of ten persons at once."""
+        groups, ledger = np.arange(200) % 10, Ledger(1, random_state=0, rows_per_person=3)
+        persons = PersonRows.read(3, groups, np.ones(200, dtype=bool))
+        counts = Counter()
+        for _ in range(4000):
+            mask = persons.choose(ledger)
+            counts.update(tuple(np.flatnonzero(mask[who::10])) for who in range(10))
+        expected = 40_000 / math.comb(20, 3)
+        assert all(len(kept) == 3 for kept in counts)
+        statistic = sum((count - expected) ** 2 / expected for count in counts.values())
+        statistic += expected * (math.comb(20, 3) - len(counts))
+        assert 1e-6 < chi2.sf(statistic, math.comb(20, 3) - 1) < 1 - 1e-6
+
+    def test_weights_of_kept_rows_add_up_to_all_rows_on_average(self):
+        """Over all orders of the rows, exactly."""
+        groups = np.array([0, 1, 0, 2, 0, 2, 3, 2, 2])  # three, one, four and one row
+        values = np.array([1, 10, 100, 7, 3, 2, 50, 11, 5])
+        persons = PersonRows.read(2, groups, np.ones(9, dtype=bool))
+        assert persons.n_omitted == 3
+        weights = np.maximum(np.bincount(groups)[groups], 2)  # twice size / 2
+        orders = itertools.permutations(range(len(persons.crowded)))
+        sums = [(weights * values)[persons.keep(np.array(order))].sum() for order in orders]
+        assert sum(sums) == 2 * len(sums) * values.sum()
+
+    def test_no_choice_is_drawn_if_all_rows_count(self):
+        clf = SemiPrivateClassifier(Stumps(), max_rows_per_group=2)
+        groups = np.arange(N) // 2
+        with Recorder() as recorder, warnings.catch_warnings():
+            warnings.simplefilter("error")
+            clf.fit(X, Y, X_public=PUBLIC, groups=groups)
+        assert {call.kind for call in recorder.calls} == {"draw"}
+        assert clf.privacy_.n_omitted == 0
+        assert "left out" not in repr(clf.privacy_)
+
+    def test_rows_left_out_are_reported(self):
+        clf = SemiPrivateClassifier(Stumps(), max_rows_per_group=2)
+        groups = np.arange(N) // 3
+        with pytest.warns(OmittedRowsWarning, match="^200 of 600 private rows were left out"):
+            clf.fit(X, Y, X_public=PUBLIC, groups=groups)
+        receipt = clf.privacy_
+        assert (receipt.n_private, receipt.n_omitted) == (400, 200)
+        text = "400 private, 50 public; 200 private rows were left out by max_rows_per_group"
+        assert text in repr(receipt)
+        assert PrivacyReceipt.from_dict(receipt.to_dict()) == receipt
+        assert "rows that were left out (200)" in str(receipt.to_registry())
+
+    @pytest.mark.usefixtures("keep_first_rows")
     def test_of_a_person_with_labels_these_count_alone(self):
         who = ["A", "B", "A", "A", "C", "B", "A", "B"]
         labelled = np.isin(np.arange(8), [2, 3, 4, 6])  # of A three, and one of C
         learner = GenericLearnerClassifier(max_rows_per_group=2)
+        ledger = Ledger(1, rows_per_person=2)
         rows = read_partially_labelled(
-            learner, np.arange(8)[:, None], np.arange(8), is_labelled=labelled, groups=who
+            *(learner, np.arange(8)[:, None], np.arange(8)),
+            is_labelled=labelled,
+            groups=who,
+            ledger=ledger,
         )
         assert rows.X_labelled[:, 0].tolist() == [2, 3, 4]
         assert rows.classes[rows.y_labelled].tolist() == [2, 3, 4]
         assert rows.X_unlabelled[:, 0].tolist() == [1, 5]
+        assert ledger.n_omitted == 2
 
     @no_public
     @few_rows
@@ -288,6 +404,7 @@ def routing():
 CLF = SemiPrivateClassifier(max_rows_per_group=2, random_state=0)
 
 
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.OmittedRowsWarning")
 @pytest.mark.filterwarnings("error")
 class TestRouting:
     """Nothing has to be requested: there is nothing else that groups could be meant for."""
@@ -296,7 +413,7 @@ class TestRouting:
         pipe = make_pipeline(StandardScaler(), CLF)
         with Recorder() as recorder:
             pipe.fit(X, Y, groups=GROUPS, is_public=MASK)
-        assert {call.sensitivity for call in recorder.calls} == {2}
+        assert {call.sensitivity for call in recorder.calls_of("draw")} == {2}
         assert pipe[-1].privacy_.n_private == counted(GROUPS[~MASK])
 
     def test_in_a_pipeline_without_routing(self):

@@ -24,7 +24,6 @@ from skpublicdp import (
     SubsamplingActiveLearner,
 )
 from skpublicdp.data import open_rows
-from skpublicdp.data.label_values import label_positions, labels_equal
 from skpublicdp.exceptions import ImplausibleScoreWarning
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.metrics import (
@@ -36,6 +35,7 @@ from skpublicdp.metrics import (
     private_scores,
 )
 from skpublicdp.model_selection import SemiPrivateSearchCV
+from tests.internals.data import label_positions, labels_equal
 
 RNG = np.random.default_rng(0)
 N = 120

@@ -21,10 +21,10 @@ from skpublicdp.hypotheses import (
     Union,
     check_hypothesis_class,
 )
-from skpublicdp.hypotheses.class_checks import _random_member
-from skpublicdp.mechanisms.families import Choice, Leaf, Product
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.hypotheses.test_hypotheses import CLASSES
+from tests.internals.hypotheses import _random_member
+from tests.internals.mechanisms import Choice, Leaf, Product
 
 RNG = np.random.default_rng(0)
 PUBLIC = RNG.normal(size=(60, 2))

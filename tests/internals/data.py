@@ -1,6 +1,6 @@
 """Internal names of data that tests use."""
 
-from skpublicdp.data import binning, streaming
+from skpublicdp.data import binning, roles, streaming
 from skpublicdp.data.binning import (
     column_medians,
     count_below,
@@ -12,8 +12,10 @@ from skpublicdp.data.binning import (
 from skpublicdp.data.column import Column, natural_key
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.data.label_values import label_positions, labels_equal
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.one_hot import NONE
+from skpublicdp.data.persons import PersonRows
 from skpublicdp.data.public_rows import DESCRIBED, reference_sample
 from skpublicdp.data.schema import MISSING, OTHER, Schema, build_schema
 from skpublicdp.data.tables import Container, Table, take_rows

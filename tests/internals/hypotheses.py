@@ -8,6 +8,7 @@ from skpublicdp.hypotheses.axis_boxes import (
 )
 from skpublicdp.hypotheses.base import TABULATION_CHUNK_ROWS, check_public_values, tabulate
 from skpublicdp.hypotheses.boxes import n_boxes
+from skpublicdp.hypotheses.class_checks import _random_member
 from skpublicdp.hypotheses.cones import ConeCover
 from skpublicdp.hypotheses.contingency import contingency_table
 from skpublicdp.hypotheses.directions import MAX_SPARSE_FEATURES, directions_around, draw_directions

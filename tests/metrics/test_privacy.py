@@ -178,6 +178,7 @@ def of_two(first, second):
 
 @pytest.mark.parametrize("delta", [Fraction(0), DELTA])
 @pytest.mark.parametrize("release", [of_persons, labels_of_persons, outcomes_of_persons])
+@pytest.mark.usefixtures("keep_first_rows")
 def test_the_loss_when_a_person_is_replaced(release, delta):
     settings = {"epsilon": EPSILON, "delta": delta}
     persons = list(itertools.combinations_with_replacement(FEW_ROWS, 2))
@@ -197,6 +198,7 @@ def test_the_loss_when_a_person_is_replaced(release, delta):
     assert most * least < worst <= most
 
 
+@pytest.mark.usefixtures("keep_first_rows")
 def test_rows_beyond_what_counts_of_a_person_move_nothing():
     rows = [FEW_ROWS[2]] * 6
     expected = answers(of_persons, rows, epsilon=EPSILON)
@@ -209,6 +211,7 @@ def test_rows_beyond_what_counts_of_a_person_move_nothing():
         )
 
 
+@pytest.mark.usefixtures("keep_first_rows")
 def test_a_stream_releases_what_rows_in_memory_do():
     """So its loss over all neighbours is the same."""
     rng = np.random.default_rng(0)

@@ -7,6 +7,7 @@ from tests.mutants.mutant import (
     RANDOMNESS,
     SCALE,
     SENSITIVITY,
+    STRUCTURE,
     Mutant,
     Patch,
 )
@@ -213,5 +214,31 @@ MUTANTS = (
     return Sensitivity(k * sensitivity.absolute, k * sensitivity.squared)
 """,
         ("PAPQueryRelease, marginals, persons",),
+    ),
+    Mutant(
+        "kept rows of a person chosen by the values of all rows",
+        STRUCTURE,
+        "data/roles.py",
+        "            counted = cap_rows_per_group(max_rows, groups, ~self.is_public, ledger)\n"
+        "            return replace(self, counted=counted)\n",
+        """            counted = ~self.is_public
+            if groups is not None:
+                from skpublicdp.data.persons import PersonRows
+
+                persons = PersonRows.read(max_rows, groups, counted)
+                values = as_numbers(self.table).sum(axis=1)
+                distances = abs(values - values.mean())[persons.crowded]
+                counted = persons.keep(np.argsort(np.argsort(distances, kind="stable")))
+            return replace(self, counted=counted)
+""",
+        ("PAPQueryRelease, marginals, two of three rows of a person",),
+    ),
+    Mutant(
+        "kept rows of a person at other positions in a later pass",
+        SENSITIVITY,
+        "data/sources/chunk_task.py",
+        "            raise ReadError(ORDER_CHANGED)\n",
+        "            pass\n",
+        ("PAPQueryRelease, marginals, persons of streamed rows in another order",),
     ),
 )

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from skpublicdp import PAPQueryRelease, SemiPrivateBoostingClassifier, exceptions
-from skpublicdp.data.column import Column
 from skpublicdp.exceptions import LargeDeltaWarning, LargeEpsilonWarning, TextColumnWarning, warn
 from tests import ROOT
+from tests.internals.data import Column
 
 FITS = """
 import numpy as np

@@ -199,6 +199,38 @@ class TestRelease:
         one_row = fitted(epsilon=1)._released.answers.release.persons
         assert release._released.answers.release.persons == pytest.approx(one_row / 2, rel=0.2)
 
+    @staticmethod
+    def count_intervals_of_children(n_fits, *, weighted):
+        """Return how many simultaneous intervals of the share of children contain it.
+
+        Two of the rows of each household count, and children are the last rows.
+        """
+        rng = np.random.default_rng(5)
+        household = np.repeat(np.arange(2000), rng.integers(1, 6, 2000))
+        by_household = pd.Series(household).groupby(household)
+        rows = pd.DataFrame({"who": np.where(by_household.cumcount() < 2, "adult", "child")})
+        sizes = by_household.transform("size").to_numpy()
+        rows["weight"] = np.maximum(sizes, 2) / 2 if weighted else 1.0
+        maximum, n_hits = rows["weight"].max(), 0
+        for seed in range(n_fits):
+            public = rows.sample(200, random_state=seed).assign(weight=1.0)
+            release = PAPQueryRelease(
+                weights="weight",
+                bounds={"weight": (0, maximum)},
+                max_rows_per_group=2,
+                random_state=seed,
+            )
+            release.fit(rows, X_public=public, groups=household)
+            table = release.table("who", simultaneous=True).set_index("who")
+            n_hits += table["low"]["child"] <= (rows["who"] == "child").mean()
+            n_hits -= table["high"]["child"] < (rows["who"] == "child").mean()
+        return n_hits
+
+    def test_kept_rows_of_households_stand_for_all_rows(self):
+        """With 20 intervals at 95%, fewer than 12 hold with probability 2e-7."""
+        assert self.count_intervals_of_children(20, weighted=True) >= 12
+        assert self.count_intervals_of_children(5, weighted=False) == 0
+
     def test_calibration_after_weighting(self, release):
         calibrated = release.calibrate({"sex": {"f": 3, "m": 1}})
         assert calibrated.answer({"smokes": "yes"})[0] == pytest.approx(0.2, abs=0.03)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.sources.reader import is_package_error, without_traceback
@@ -43,6 +45,57 @@ class Chunk:
     start: int
 
 
+ORDER_CHANGED = (
+    "Rows must be read in the same order in every pass if groups is used, but the persons of some "
+    "rows differ from those in the first pass. Write the rows to a table or a Parquet file first."
+)
+
+FINGERPRINT_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+"""Odd multiplier whose products have well-mixed upper halves (2^64 divided by the golden ratio)."""
+
+
+def person_fingerprints(persons: NDArray[Any]) -> NDArray[np.uint32]:
+    """Return 32 bits of each person, which are the same in every process and for every chunk."""
+    if persons.dtype.kind in "biufmM":
+        if persons.dtype.kind in "mM":
+            numbers = persons.view(np.int64)
+        else:
+            numbers = persons.astype(np.float64 if persons.dtype.kind == "f" else np.int64)
+        mixed = numbers.view(np.uint64) * FINGERPRINT_FACTOR
+        return (mixed >> np.uint64(32)).astype(np.uint32)
+    fingerprint_of_person = {person: zlib.crc32(repr(person).encode()) for person in set(persons)}
+    return np.array([fingerprint_of_person[person] for person in persons], dtype=np.uint32)
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print who the persons are
+class RowMask:
+    """Mask of the counted rows, with the persons of the rows if their order can be verified.
+
+    Attributes
+    ----------
+    counted : ndarray of bool
+        Mask of the counted rows.
+    person : int or None
+        Position in the container of the column of persons, or None if passes are not compared.
+    fingerprints : ndarray of uint32, or None
+        Fingerprints of the rows' persons in the first pass, with which other passes are compared.
+    """
+
+    counted: Mask
+    person: int | None = None
+    fingerprints: NDArray[np.uint32] | None = None
+
+    def __getitem__(self, rows: slice) -> RowMask:
+        fingerprints = None if self.fingerprints is None else self.fingerprints[rows]
+        return RowMask(self.counted[rows], self.person, fingerprints)
+
+    def check(self, persons: Any) -> None:
+        """Raise ReadError unless these persons are the persons of the rows in the first pass."""
+        assert self.fingerprints is not None
+        if not np.array_equal(person_fingerprints(np.asarray(persons)), self.fingerprints):
+            raise ReadError(ORDER_CHANGED)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class ChunkTask:
     """Picklable task, which consists of a function of chunks, the columns it reads, and a row mask.
@@ -62,10 +115,12 @@ class ChunkTask:
         Positions of the columns of `Chunk.X` in the tables that are read.
     label : int or None
         Position of the label column in the tables, or None if labels are read from another source.
-    mask : ndarray of bool, or None
+    mask : RowMask or None
         Mask of the counted rows, starting at row `mask_start`, or None for all rows.
     mask_start : int
         Position of the mask's first row among all rows.
+    person : int or None
+        Position of the column of persons in the tables, or None if their order is not verified.
     """
 
     function: Callable[[Chunk], Any]
@@ -73,10 +128,11 @@ class ChunkTask:
     keeps_dictionaries: bool
     columns: tuple[int, ...]
     label: int | None
-    mask: Mask | None = None
+    mask: RowMask | None = None
     mask_start: int = 0
+    person: int | None = None
 
-    def with_mask(self, mask: Mask | None, start: int) -> ChunkTask:
+    def with_mask(self, mask: RowMask | None, start: int) -> ChunkTask:
         """Return the task with a mask of the counted rows that starts at row `start`."""
         return replace(self, mask=mask, mask_start=start)
 
@@ -118,7 +174,13 @@ class ChunkTask:
         X = table if is_flat else pick_columns(table, self.columns)
         if self.mask is not None:
             offset = start - self.mask_start
-            counted = np.flatnonzero(self.mask[offset : offset + table_height(X)])
+            mask = self.mask[offset : offset + table_height(X)]
+            if self.person is not None:
+                persons = table if is_flat else pick_columns(table, [self.person])
+                if not is_flat:
+                    persons = pick_column(self.without_dictionaries(persons), 0)
+                mask.check(persons)
+            counted = np.flatnonzero(mask.counted)
             if len(counted) < table_height(X):
                 X, y = take_rows(X, counted), None if y is None else take_rows(y, counted)
         return self.function(Chunk(X, y, start))

@@ -172,6 +172,24 @@ class RowReader(ABC):
         )
 
 
+def check_ordered(reader: RowReader, feature: str) -> None:
+    """Raise ValueError if the order of a reader's rows can change between passes.
+
+    Parameters
+    ----------
+    reader : RowReader
+        The reader.
+    feature : str
+        Feature that identifies rows by position, used as the subject of the message.
+    """
+    if not reader.ordered:
+        raise ValueError(
+            f"{feature} require rows in a fixed order, but {reader.kind} does not guarantee one, "
+            "because joins, groups and sorts may change the order. Take the labels from the same "
+            "open_rows(...), or write the rows to a table or a Parquet file first."
+        )
+
+
 class WorkerReader(RowReader):
     """Reader of rows that are held by other processes, which apply functions to their own rows."""
 

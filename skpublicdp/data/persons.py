@@ -1,0 +1,293 @@
+"""Persons with several rows: which of their private rows count, chosen at random."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from skpublicdp._internal.redaction import call_silently
+from skpublicdp.data.sites import RowSubset
+from skpublicdp.data.sources.reader import SourceColumn
+from skpublicdp.data.sources.sites_reader import PerSite, SiteObject
+from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
+from skpublicdp.exceptions import OmittedRowsWarning, warn
+from skpublicdp.typing import Codes, Mask
+
+INVALID_GROUPS = (
+    "groups must identify the person of each row of X by a number or a string; got another type. "
+    "Assign a number to each person."
+)
+
+GROUPS_NEED_CAP = (
+    "groups was passed, but max_rows_per_group is not set. Set it to the maximum number of rows "
+    "that are used per person."
+)
+
+
+def is_missing_person(person: Any) -> bool:
+    """Indicate whether an entry of `groups` is missing: None, NaN or pandas' NA."""
+    try:
+        return person is None or bool(person != person)  # NaN is not equal to itself
+    except TypeError:  # pandas.NA has no truth value
+        return True
+
+
+class RowChooser(Protocol):
+    """Ledger of a fit, as far as the choice among a person's rows is concerned."""
+
+    n_omitted: int
+    """Number of private rows that are left out, for the receipt."""
+
+    def order(self, n: int) -> Codes:
+        """Return a uniformly random permutation of n positions."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)  # a repr would print who the persons are
+class PersonRows:
+    """Private rows with their persons, of which at most `max_rows` per person are kept.
+
+    Persons are public. The kept rows depend on who shares which rows, and on random ranks, but not
+    on any value of a private row. Neighbouring data sets therefore keep the same positions.
+
+    Attributes
+    ----------
+    max_rows : int
+        Maximum number of rows per person.
+    person_of_row : ndarray of intp, shape (n,)
+        Number of the row's person, in the order of their first rows; -1 for public rows.
+    sizes : ndarray of intp, shape (n_persons,)
+        Number of private rows of each person.
+    """
+
+    max_rows: int
+    person_of_row: Codes
+    sizes: Codes
+
+    @classmethod
+    def read(cls, max_rows: int, groups: Any, private: Mask) -> PersonRows:
+        """Validate the persons of the private rows, and number them."""
+        identifiers, failure = call_silently(np.asarray, groups)
+        if failure is not None:
+            raise ValueError(INVALID_GROUPS)
+        if identifiers.shape != private.shape:
+            raise ValueError(
+                f"groups must identify one person per row of X, shape {private.shape}; got shape "
+                f"{identifiers.shape}."
+            )
+        number_of_person: dict[Any, int] = {}
+        person_of_row = np.full(len(private), -1, dtype=np.intp)
+        for position in np.flatnonzero(private).tolist():
+            person = identifiers[position]
+            if is_missing_person(person):
+                raise ValueError(
+                    "groups must identify a person for every private row, but at least one is "
+                    "missing."
+                )
+            if not isinstance(person, Hashable):
+                raise ValueError(INVALID_GROUPS)
+            person_of_row[position] = number_of_person.setdefault(person, len(number_of_person))
+        return cls(max_rows, person_of_row, np.bincount(person_of_row[private]))
+
+    @property
+    def n_rows(self) -> int:
+        """Number of private rows."""
+        return int(self.sizes.sum())
+
+    @property
+    def n_omitted(self) -> int:
+        """Number of private rows that are left out."""
+        return int(np.maximum(self.sizes - self.max_rows, 0).sum())
+
+    @property
+    def largest(self) -> int:
+        """Number of private rows of the person with the most rows."""
+        return int(self.sizes.max(initial=0))
+
+    @cached_property
+    def crowded(self) -> Codes:
+        """Increasing positions of the rows of persons with more than `max_rows` rows."""
+        is_crowded = np.append(
+            self.sizes > self.max_rows, False
+        )  # the last entry is for public rows
+        positions: Codes = np.flatnonzero(is_crowded[self.person_of_row])
+        return positions
+
+    def choose(self, ledger: RowChooser) -> Mask:
+        """Return a mask of the kept rows, after reporting the number of omitted rows."""
+        ledger.n_omitted = self.n_omitted
+        warn_if_omitted(self.n_omitted, self.n_rows, self.max_rows, self.largest)
+        return self.keep(random_ranks(len(self.crowded), ledger))
+
+    def keep(self, ranks: Codes) -> Mask:
+        """Return a mask of the kept rows, shape (n,).
+
+        `ranks` are distinct numbers, one for each crowded row. Each person keeps the rows with the
+        smallest ranks.
+        """
+        persons = self.person_of_row[self.crowded]
+        by_person = np.lexsort((ranks, persons))
+        is_first = np.diff(persons[by_person], prepend=-1) > 0
+        first = np.maximum.accumulate(np.where(is_first, np.arange(len(ranks)), 0))
+        n_kept_before = np.arange(len(ranks)) - first
+        counted = self.person_of_row >= 0
+        counted[self.crowded[by_person[n_kept_before >= self.max_rows]]] = False
+        return counted
+
+
+def random_ranks(n: int, ledger: RowChooser) -> Codes:
+    """Return a random permutation, for which no random bits are drawn if there is no choice."""
+    return ledger.order(n) if n else np.zeros(0, dtype=np.intp)
+
+
+def warn_if_omitted(n_omitted: int, n_rows: int, max_rows: int, largest: int) -> None:
+    """Warn if private rows are left out. All of these numbers are public.
+
+    `largest` is the number of rows of the person with the most rows.
+    """
+    if n_omitted:
+        warn(
+            f"{n_omitted} of {n_rows} private rows were left out because max_rows_per_group="
+            f"{max_rows}, chosen at random from groups of up to {largest} rows. Results describe "
+            "the kept rows, in which large groups are under-represented.",
+            OmittedRowsWarning,
+        )
+
+
+def cap_rows_per_group(
+    max_rows: int | None, groups: Any, private: Mask, ledger: RowChooser | None = None
+) -> Mask:
+    """Return a mask of the private rows that count: at most `max_rows` random rows per person.
+
+    Parameters
+    ----------
+    max_rows : int or None
+        Parameter `max_rows_per_group` of the estimator.
+    groups : array-like, shape (n,), or None
+        Person to whom each row belongs. Groups are public.
+    private : ndarray of bool, shape (n,)
+        Mask of the private rows.
+    ledger : Ledger
+        Ledger of the fit, which makes the random choice. It is used only if there are groups.
+    """
+    persons = read_person_rows(max_rows, groups, private)
+    if persons is None:
+        return private
+    assert ledger is not None
+    return persons.choose(ledger)
+
+
+def read_person_rows(max_rows: int | None, groups: Any, private: Mask) -> PersonRows | None:
+    """Return the private rows with their persons, or None if single rows are protected."""
+    if groups is None:
+        if max_rows is None:
+            return None
+        raise ValueError(
+            f"max_rows_per_group={max_rows} is set, but groups was not passed. Pass groups, the "
+            "person of each row of X, to fit, with metadata routing inside a pipeline or a search."
+        )
+    if max_rows is None:
+        raise ValueError(GROUPS_NEED_CAP)
+    return PersonRows.read(max_rows, groups, private)
+
+
+def read_persons(stream: RowSource, groups: Any) -> Any:
+    """Return the persons of streamed rows as an array. `groups` can be a streamed column."""
+    if not is_streamed(groups):
+        return groups
+    stream.check_ordered("Groups")
+    return np.concatenate(list(as_rows(stream, groups).map_labels(np.asarray)))
+
+
+def cap_rows_at_sites(
+    max_rows: int | None, stream: RowSource, groups: Any, ledger: RowChooser | None
+) -> RowSource:
+    """Return `max_rows` random rows of each person, without moving persons between sites.
+
+    Each site receives the random ranks of its own rows, so no site needs a source of randomness.
+
+    Parameters
+    ----------
+    max_rows : int or None
+        Maximum number of rows per person.
+    stream : RowSource
+        Rows of several sites.
+    groups : SourceColumn
+        Column of persons. All of a person's rows are at the same site.
+    ledger : Ledger
+        Ledger of the fit, which makes the random choice.
+    """
+    sites = stream.sites
+    assert sites is not None
+    if max_rows is None:
+        raise ValueError(GROUPS_NEED_CAP)
+    if not isinstance(groups, SourceColumn) or groups.reader is not sites:
+        raise ValueError(
+            "groups must be a column of the same open_sites(...) as X, because each site stores "
+            "its own person identifiers. For example, use groups=rows['person']."
+        )
+    assert ledger is not None
+    group = sites.group
+    persons = SiteObject(group, group.keep(_read_persons_of_site, groups, max_rows))
+    group.release_with(persons)
+    crowds = group.ask(_describe_crowd, persons)
+    ends = np.cumsum([0, *(n_crowded for n_crowded, _, _ in crowds)])
+    ranks = random_ranks(int(ends[-1]), ledger)
+    ranks_of_site = PerSite([ranks[start:stop] for start, stop in pairwise(ends)])
+    key = group.keep(_cap_rows_of_site, groups, persons, ranks_of_site)
+    sizes = group.ask(_count_rows, SiteObject(group, key))
+    ledger.n_omitted = sum(n_omitted for _, n_omitted, _ in crowds)
+    largest = max(largest for _, _, largest in crowds)
+    warn_if_omitted(ledger.n_omitted, ledger.n_omitted + sum(sizes), max_rows, largest)
+    return stream.at_sites(key, sizes)
+
+
+def sum_of_squared_group_sizes(stream: RowSource, groups: SourceColumn) -> int:
+    """Return Σ nᵢ² over the persons of all sites, where person i has nᵢ rows in `stream`."""
+    sites = stream.sites
+    assert sites is not None
+    persons = SourceColumn(sites, groups.position)
+    return int(sites.group.add_up(_squared_group_sizes, persons))
+
+
+def _squared_group_sizes(groups: SourceColumn) -> int:
+    """Return Σ nᵢ² over the persons of one site, where person i has nᵢ rows."""
+    persons = read_persons(RowSource(groups.reader), groups)
+    # numpy.unique would sort the names, but names of several types have no order
+    return sum(size**2 for size in Counter(persons.tolist()).values())
+
+
+class SiteRows(NamedTuple):
+    """Rows of one site with their persons, stored at the site between two tasks."""
+
+    identifiers: Any  # as read in the first pass
+    persons: PersonRows
+
+
+def _read_persons_of_site(groups: SourceColumn, max_rows: int) -> SiteRows:
+    """Return the persons of the rows at a single site."""
+    identifiers = read_persons(RowSource(groups.reader), groups)
+    private = np.ones(len(identifiers), dtype=bool)
+    return SiteRows(identifiers, PersonRows.read(max_rows, identifiers, private))
+
+
+def _describe_crowd(rows: SiteRows) -> tuple[int, int, int]:
+    """Return the numbers of crowded and of omitted rows at a site, and its largest group."""
+    persons = rows.persons
+    return len(persons.crowded), persons.n_omitted, persons.largest
+
+
+def _cap_rows_of_site(groups: SourceColumn, rows: SiteRows, ranks: Codes) -> RowSubset:
+    """Return the counted rows of a single site."""
+    mask = rows.persons.keep(ranks)
+    return RowSubset.from_mask(groups.reader, mask, groups, rows.identifiers)
+
+
+def _count_rows(reader: RowSubset) -> int:
+    """Return the number of counted rows at a single site."""
+    return reader.n_rows
