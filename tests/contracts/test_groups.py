@@ -26,8 +26,10 @@ from skpublicdp import (
     PrivacyBudget,
     SemiPrivateClassifier,
 )
+from skpublicdp.accounting import PrivacyReceipt, exact_fraction
 from skpublicdp.exceptions import OmittedRowsWarning
 from skpublicdp.hypotheses import Stumps
+from skpublicdp.sanitizers import QuantileSanitizer
 from tests.internals.audit import replaced
 from tests.internals.data import PersonRows, read_partially_labelled
 from tests.internals.privacy import Ledger

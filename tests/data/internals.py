@@ -33,6 +33,7 @@ from skpublicdp.data.public_rows import (
 from skpublicdp.data.schema import MISSING, OTHER, build_schema
 from skpublicdp.data.scratch import scratch_array
 from skpublicdp.data.sources import dask_reader, optional_imports
+from skpublicdp.data.sources.chunk_task import ORDER_CHANGED
 from skpublicdp.data.streaming import Chunk, as_rows, is_streamed
 from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import splits

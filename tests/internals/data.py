@@ -1,6 +1,6 @@
 """Internal names of data that tests use."""
 
-from skpublicdp.data import binning, roles, streaming
+from skpublicdp.data import binning, persons, roles, streaming
 from skpublicdp.data.binning import (
     column_medians,
     count_below,

@@ -1,9 +1,11 @@
 """Families: shapes, sizes and what they refuse."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
-from tests.internals.mechanisms import Choice, Lazy, Leaf, OneOf, Product
+from tests.internals.mechanisms import Choice, Lazy, Leaf, OneOf, Product, SeededBits, draw
 
 BATCH = Leaf(np.arange(24).reshape(2, 3, 4))
 
