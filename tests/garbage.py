@@ -572,7 +572,8 @@ LABELS = {
         lambda one: not classifies(one),
     ),
     "fractions for labels": Fault(y(lambda: Y + SECRET), r"whole", classifies),
-    "huge labels": Fault(y(lambda: Y * 2**60), r"2\*\*53", classifies),
+    "huge labels": Fault(y(lambda: [one * 2**70 for one in Y.tolist()]), r"64 bits", classifies),
+    "huge floats for labels": Fault(y(lambda: Y * 2.0**60), r"2\*\*53", classifies),
     "one label": Fault(
         y(lambda: np.ones(N, int)),
         r"at least two classes",

@@ -458,9 +458,7 @@ class SubsamplingActiveLearner(
         result. Without a `query`, all rows of the pool must have a label.
         """
         if pending is None:
-            labels = label_column(y)
-            warn_if_objects(y, labels)
-            column, positions = labels[pool], queried
+            column, positions = label_column(y)[pool], queried
         else:
             column, positions = label_column(take_rows(y, pool[queried])), np.arange(len(queried))
         codes, _, _, classes = encode_labels(column, [column[:0]], self.classes)
@@ -471,6 +469,7 @@ class SubsamplingActiveLearner(
                 "was not called. If -1 is a label rather than a mark for unlabelled rows, list it "
                 "in classes."
             )
+        warn_if_objects(y, classes)
         return classes[codes[positions]], classes
 
 

@@ -194,12 +194,12 @@ def encode_target(
     separate = public_labels(X_public, y_public, target_reader.column)
     if roles.stream is None:
         target_reader.check_public(y, separate)
-        targets_of_rows = target_reader.column(y)
-        warn_if_objects(y, targets_of_rows)
-        y = targets_of_rows
-        check_length(y, len(roles.is_public))
-        targets = target_reader.targets(y[roles.counted], [y[roles.is_public], *separate])
-        encoded = np.zeros(len(y), dtype=targets.private.dtype)
+        column = target_reader.column(y)
+        check_length(column, len(roles.is_public))
+        public = [column[roles.is_public], *separate]
+        targets = target_reader.targets(column[roles.counted], public)
+        warn_if_objects(y, targets.classes)
+        encoded = np.zeros(len(column), dtype=targets.private.dtype)
         encoded[roles.counted] = targets.private
         return TargetEncoding(targets, encoded)
     if roles.stream.sites is None:

@@ -11,8 +11,14 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.fit_inputs import public_labels
-from skpublicdp.data.label_values import is_unlabelled, label_column
-from skpublicdp.data.labels import check_length, encode_labels, require_target, warn_if_objects
+from skpublicdp.data.label_values import invalid_labels_error, is_unlabelled, label_column
+from skpublicdp.data.labels import (
+    check_length,
+    concatenate_labels,
+    encode_labels,
+    require_target,
+    warn_if_objects,
+)
 from skpublicdp.data.persons import RowChooser, cap_rows_per_group
 from skpublicdp.data.roles import check_mask, split_roles
 from skpublicdp.data.tables import take_rows
@@ -113,6 +119,7 @@ def read_partially_labelled(
         may_count &= labelled | ~np.isin(persons, persons[labelled])
     counted = cap_rows_per_group(estimator.max_rows_per_group, groups, may_count, ledger)
     label_codes = encode_labels(y_labelled[counted[labelled]], [y_labelled[:0]], classes)
+    warn_if_objects(y, label_codes.classes)
     return LabelledRows(
         X_labelled=X[counted & labelled],
         y_labelled=label_codes.private,
@@ -147,9 +154,7 @@ def _read_labels(
     if public.any():
         check_length(y, n)
         y = take_rows(y, np.flatnonzero(~public))
-    labels = label_column(y, listed=classes is not None)
-    warn_if_objects(y, labels)
-    y = labels
+    y = label_column(y, listed=classes is not None)
     check_length(y, n - int(public.sum()))
     unlabelled = _unlabelled_mask(y, classes)
     labelled = np.zeros(n, dtype=bool)
@@ -276,31 +281,31 @@ def read_label_status(
     )
     separate_public = roles.separate_numbers()
     y_public_parts = public_labels(X_public, y_public, label_column)
-    X, labels = as_numbers(roles.table), label_column(y)
-    warn_if_objects(y, labels)
-    y = labels
-    check_length(y, len(X))
-    separate_labels = y_public_parts[0] if y_public_parts else y[:0]
-    if _is_text(y) != _is_text(separate_labels):
+    X, column = as_numbers(roles.table), label_column(y)
+    check_length(column, len(X))
+    separate_labels = y_public_parts[0] if y_public_parts else column[:0]
+    if _is_text(column) != _is_text(separate_labels):
         raise ValueError(
             "The labels in y and y_public must be all text or all numbers. Convert y or y_public."
         )
-    all_labels = np.concatenate([y, separate_labels])
-    encoded = encode_labels(all_labels, [y[:0]], None)
+    refusal = invalid_labels_error(column.dtype.kind, listed=False)
+    all_labels = concatenate_labels([column, separate_labels], refusal)
+    encoded = encode_labels(all_labels, [column[:0]], None)
     if private_label is not None and len(encoded.classes) == 1:
         # all rows have the same label, and the private label may be the missing label
         (label,) = encoded.classes.tolist()
         if label != private_label:
             declared = np.asarray([encoded.classes[0], private_label])
-            encoded = encode_labels(all_labels, [y[:0]], declared)
+            encoded = encode_labels(all_labels, [column[:0]], declared)
     private_code = _private_code(encoded.classes, private_label)
     if len(encoded.classes) > 2:
         raise ValueError(
             "Only binary classification is supported. The type of the target is multiclass; use "
             "SemiPrivateClassifier instead."
         )
-    is_private_label = (encoded.private[: len(y)] == private_code).astype(np.intp)
-    is_private_label_separate = (encoded.private[len(y) :] == private_code).astype(np.intp)
+    warn_if_objects(y, encoded.classes)
+    is_private_label = (encoded.private[: len(X)] == private_code).astype(np.intp)
+    is_private_label_separate = (encoded.private[len(X) :] == private_code).astype(np.intp)
     # with separate public rows, the label of a row in X must not make the row public
     label_decides = is_public is None and X_public is None
     public = is_private_label == 0 if label_decides else roles.is_public

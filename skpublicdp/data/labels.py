@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import DataConversionWarning
 
-from skpublicdp._internal.redaction import call_or_raise, call_silently
+from skpublicdp._internal.redaction import RefusedError, call_or_raise, call_silently
 from skpublicdp.data.label_values import (
     check_comparable,
     integer_array,
@@ -27,9 +27,13 @@ from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
 
 
-def warn_if_objects(y: Any, labels: NDArray[Any]) -> None:
-    """Warn that scikit-learn refuses labels `y` of dtype object that were read as numbers."""
-    if getattr(y, "dtype", None) == np.dtype(object) and labels.dtype.kind in "biu":
+def warn_if_objects(y: Any, classes: NDArray[Any] | None) -> None:
+    """Warn that scikit-learn refuses labels `y` of dtype object, if the classes are numbers.
+
+    This comes after all labels were accepted, since all refusals must be alike.
+    """
+    is_numeric = classes is not None and classes.dtype.kind in "biuf"
+    if is_numeric and getattr(y, "dtype", None) == np.dtype(object):
         warn(
             "y has dtype object, but its labels are booleans or numbers. `score` reads such "
             "labels, but scikit-learn's scorers by name, such as scoring='roc_auc', refuse them. "
@@ -97,7 +101,7 @@ def encode_labels(
     typed_parts = parts if declared is None else [declared, *parts]
     if len({part.dtype.kind in "OU" for part in typed_parts}) > 1:
         raise refusal
-    labels = call_or_raise(_concatenate, parts, error=refusal)
+    labels = concatenate_labels(parts, refusal)
     label_set = np.unique(labels if declared is None else declared)
     if label_set.dtype.kind == "U":
         # the width of the text type must not depend on other values in the array
@@ -110,11 +114,16 @@ def encode_labels(
     )
 
 
-def _concatenate(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate arrays of labels, in a type that holds each integer exactly."""
+def concatenate_labels(parts: list[NDArray[Any]], refusal: RefusedError) -> NDArray[Any]:
+    """Concatenate arrays of labels, in a type that holds each integer exactly.
+
+    The error `refusal` is raised if no such type exists.
+    """
     is_integer = [part.dtype.kind in "iu" for part in parts]
     if any(is_integer) and np.result_type(*parts).kind == "f":
-        return integer_array([int(label) for part in parts for label in part.tolist()])
+        integers = [int(label) for part in parts for label in part.tolist()]
+        labels: NDArray[Any] = call_or_raise(integer_array, integers, error=refusal)
+        return labels
     return np.concatenate(parts)
 
 

@@ -113,12 +113,12 @@ class SearchRows:
         separate = public_labels(X_public, y_public, labels.column)
         labels.check_public(y, separate)
         self._y = labels.column(y)
-        warn_if_objects(y, self._y)
         check_length(self._y, len(self._mask))
         self._private_indices = np.flatnonzero(is_counted)
         public_parts = [self._y[self._mask], *separate]
         encoded = encode_labels(self._y[is_counted], public_parts, search.classes)
         self.codes, self.public_codes, is_labelled, self.classes = encoded
+        warn_if_objects(y, self.classes)
         self.y = self.classes[self.codes]
         self.described = is_described(X_public)
         self.n_public = sum(table.shape[0] for table in roles.public_tables)

@@ -419,3 +419,13 @@ def test_a_single_private_label_decides_about_no_error_and_no_warning(metric):
         y[7] = odd
         METRICS[metric](clf, y, epsilon=20.0)
         METRICS[metric](clf, y.tolist(), epsilon=20.0)
+
+
+def test_labels_that_no_integer_type_holds_are_refused_without_a_quote():
+    y, y_public = np.where(CODES, 5, -8675309), np.full(40, 2**63, dtype="uint64")
+    for learner in (CLF, LEARNERS[1], LEARNERS[4], LEARNERS[6]):
+        with pytest.raises(ValueError, match="integers of up to 64 bits") as refused:
+            clone(learner).fit(X, y, X_public=PUBLIC, y_public=y_public)
+        assert "8675309" not in str(refused.value)
+    with pytest.raises(ValueError, match="integers of up to 64 bits"):
+        clone(CLF).fit(X, [*y[1:].tolist(), 2**63], X_public=PUBLIC)
