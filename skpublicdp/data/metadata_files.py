@@ -92,11 +92,13 @@ def _parse_file(path: Path) -> Any:
     try:
         text = path.read_text(encoding="utf-8")
         return json.loads(text, object_pairs_hook=_distinct) if is_json else _parse_yaml(text)
-    except (ValueError, RecursionError) as error:
+    except (ImportError, OSError):
+        raise
+    except Exception as error:  # of any class, since PyYAML has its own
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise ValueError(
             f"A metadata file must be valid {'JSON' if is_json else 'YAML'} in UTF-8, but "
-            f"{os.fspath(path)!r} is not: {reason}"
+            f"{os.fspath(path)!r} is not: {' '.join(str(reason).split())}"
         ) from None
 
 
@@ -117,10 +119,7 @@ def _parse_yaml(text: str) -> Any:
             _distinct([(key.value, None) for key, _ in node.value if isinstance(key.value, str)])
             return super().construct_mapping(node, deep)
 
-    try:
-        return yaml.load(text, DistinctLoader)
-    except yaml.YAMLError as error:
-        raise ValueError(" ".join(str(error).split())) from None
+    return yaml.load(text, DistinctLoader)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -164,32 +163,25 @@ def _read_columns(columns: Any, read_entry: Callable[[Any], _Entry]) -> dict[str
     for name, column in columns.items():
         try:
             entry = read_entry(column)
-            if isinstance(entry.values, list):
-                _check_categories(entry.values)
-            elif entry.values is not None:
-                _check_bounds(entry.values)
+            problem = _problem(entry.values)
         except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
-            reason = "bounds are too large" if isinstance(error, OverflowError) else error
+            problem = "a bound is too large" if isinstance(error, OverflowError) else str(error)
+        if problem:
             raise ValueError(
-                f"A metadata file must give bounds or categories that can be read, but those of "
-                f"column {name} are invalid: {reason}."
-            ) from None
+                "A metadata file must give bounds or categories that can be read, but those of "
+                f"column {name} are invalid: {problem}."
+            )
         entries[str(name)] = entry
     return entries
 
 
-def _check_bounds(bounds: tuple[Any, Any]) -> None:
-    """Raise an error unless bounds are dates, or numbers that are finite as floats."""
-    numbers = [end for end in bounds if not isinstance(end, datetime)]
-    if not all(math.isfinite(float(number)) for number in numbers):
-        raise ValueError("bounds must be finite")
-
-
-def _check_categories(categories: list[Any]) -> None:
-    """Raise ValueError unless categories are single values, such as text and numbers."""
-    for category in categories:
-        if isinstance(category, Mapping | list | set | tuple):
-            raise ValueError(f"a category is a {type(category).__name__}, not a single value")
+def _problem(values: Any) -> str:
+    """Return why bounds or categories cannot be used, or "" if they can."""
+    if isinstance(values, list):
+        nested = [value for value in values if isinstance(value, Mapping | list | set | tuple)]
+        return f"a category is a {type(nested[0]).__name__}, not a single value" if nested else ""
+    numbers = [end for end in values or () if not isinstance(end, datetime)]
+    return "" if all(math.isfinite(float(number)) for number in numbers) else "a bound is infinite"
 
 
 def _only_table(tables: list[Any]) -> Any:

@@ -284,7 +284,7 @@ BAD_FILES = {
     "nested categories": ("yaml", "g:\n  possible_values: [[1, 2], [3]]\n", "column g .*a list"),
     "a dict as category": ("yaml", "g:\n  possible_values: [{a: 1}]\n", "column g .*a dict"),
     "huge bound": ("yaml", f"g:\n  min_value: 0\n  max_value: 1{'0' * 4000}\n", "column g .*large"),
-    "infinite bound": ("yaml", "g:\n  min_value: 0\n  max_value: .inf\n", "column g .*finite"),
+    "infinite bound": ("yaml", "g:\n  min_value: 0\n  max_value: .inf\n", "column g .*infinite"),
     "text as bound": ("yaml", "g:\n  min_value: low\n  max_value: 3\n", "column g .*low"),
     "list as bound": ("yaml", "g:\n  min_value: [1]\n  max_value: 3\n", "column g .*invalid"),
     "a number as categories": ("yaml", "g:\n  possible_values: 3\n", "column g .*invalid"),
