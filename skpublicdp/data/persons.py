@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.sites import RowSubset
@@ -60,7 +61,7 @@ class PersonRows:
     max_rows : int
         Maximum number of rows per person.
     person_of_row : ndarray of intp, shape (n,)
-        Number of the row's person, in the order of their first rows; -1 for public rows.
+        Number of the row's person, from 0 to n_persons - 1; -1 for public rows.
     sizes : ndarray of intp, shape (n_persons,)
         Number of private rows of each person.
     """
@@ -80,18 +81,8 @@ class PersonRows:
                 f"groups must identify one person per row of X, shape {private.shape}; got shape "
                 f"{identifiers.shape}."
             )
-        number_of_person: dict[Any, int] = {}
         person_of_row = np.full(len(private), -1, dtype=np.intp)
-        for position in np.flatnonzero(private).tolist():
-            person = identifiers[position]
-            if is_missing_person(person):
-                raise ValueError(
-                    "groups must identify a person for every private row, but at least one is "
-                    "missing."
-                )
-            if not isinstance(person, Hashable):
-                raise ValueError(INVALID_GROUPS)
-            person_of_row[position] = number_of_person.setdefault(person, len(number_of_person))
+        person_of_row[private] = _number_persons(identifiers[private])
         return cls(max_rows, person_of_row, np.bincount(person_of_row[private]))
 
     @property
@@ -138,6 +129,24 @@ class PersonRows:
         counted = self.person_of_row >= 0
         counted[self.crowded[by_person[n_kept_before >= self.max_rows]]] = False
         return counted
+
+
+def _number_persons(identifiers: NDArray[Any]) -> Codes:
+    """Return a number for each row, which is the same for rows of the same person."""
+    if identifiers.dtype.kind in "iuf" and not np.isnan(identifiers).any():
+        numbers: Codes = np.unique(identifiers, return_inverse=True)[1].astype(np.intp)
+        return numbers
+    number_of_person: dict[Any, int] = {}
+    numbers = np.empty(len(identifiers), dtype=np.intp)
+    for position, person in enumerate(identifiers):
+        if is_missing_person(person):
+            raise ValueError(
+                "groups must identify a person for every private row, but at least one is missing."
+            )
+        if not isinstance(person, Hashable):
+            raise ValueError(INVALID_GROUPS)
+        numbers[position] = number_of_person.setdefault(person, len(number_of_person))
+    return numbers
 
 
 def random_ranks(n: int, ledger: RowChooser) -> Codes:

@@ -982,6 +982,22 @@ class TestPersons:
         model = learner.fit(X_FEW, Y_FEW, groups=np.arange(40) // 2)
         assert model.privacy_.epsilon == 2 * subsampled_epsilon(Fraction(1, 2), Fraction(1, 4))
 
+    def test_a_fit_has_the_pool_of_its_query(self):
+        """Without a seed, another choice among the rows of a person would miss queried rows."""
+        groups = np.arange(40) // 4
+        for _ in range(5):
+            learner = learner_of(10, 8, "random", max_rows_per_group=1)
+            queried = learner.query(X_FEW, groups=groups)
+            assert len(set(groups[queried])) == len(queried)
+            pending = learner._pending
+            model = learner.fit(X_FEW, Y_FEW, groups=groups)
+            assert model.privacy_.n_private == 10
+            assert model.privacy_.n_omitted == 30
+            positions = {tuple(row): position for position, row in enumerate(X_FEW.tolist())}
+            used = [positions[tuple(row)] for row in model.estimator_.X_.tolist()]
+            assert pending.is_counted[used].all()
+            assert set(queried) <= set(used)
+
     def test_groups_are_those_of_the_query(self):
         learner, groups = learner_of(20, 10, "random", max_rows_per_group=2), np.arange(40) // 3
         learner.query(X_FEW, groups=groups)

@@ -338,6 +338,7 @@ def test_pipelines_and_searches():
     assert scores.min() > 0.4
 
 
+@pytest.mark.usefixtures("keep_first_rows")
 def test_persons_are_protected():
     groups = np.arange(5000) % 1000
     reg = fitted(max_rows_per_group=2, groups=groups)
@@ -453,12 +454,16 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
                 else:
                     assert away.sum() <= call.sensitivity.absolute
                 continue
+            if call.kind == "order":  # which rows of a person, drawn whatever they are
+                assert again.outcome.tolist() == call.outcome.tolist()
+                continue
             for seed in generator.integers(1 << 30, size=20):
                 assert abs(some_errors(call, seed) - some_errors(again, seed)) <= call.sensitivity
 
 
 def affordable(uses, epsilon, delta):
     """Whether steps fit a budget: ε adds up, or μ², draws being noise of μ² = (π/8) ε²."""
+    uses = [call for call in uses if call.kind != "order"]
     if not delta:
         return sum(call.cost for call in uses) <= epsilon
     costs = [call.cost if call.kind == "noise" else np.pi / 8 * call.cost**2 for call in uses]

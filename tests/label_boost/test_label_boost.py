@@ -479,6 +479,7 @@ class TestPersons:
             rows += (own[told[own]] if told[own].any() else own)[:k].tolist()
         return np.sort(rows)
 
+    @pytest.mark.usefixtures("keep_first_rows")
     @pytest.mark.parametrize("delta", [0.0, 1e-6])
     @pytest.mark.parametrize("release", [False, True])
     def test_the_whole_is_run_at_what_a_row_may_have(self, release, delta):

@@ -637,6 +637,7 @@ class TestStreamsAndPersons:
     def in_memory(self, **settings):
         return numbers_of(silently(self.OfColumn(), self.frame[["x"]], self.frame["y"], **settings))
 
+    @pytest.mark.usefixtures("keep_first_rows")
     def test_chunks_give_what_rows_in_memory_give(self):
         pa = pytest.importorskip("pyarrow")
         table = pa.Table.from_pandas(self.frame.assign(who=self.persons))
@@ -677,6 +678,7 @@ class TestStreamsAndPersons:
         widened = half(groups=self.persons, max_rows_per_group=3)
         assert widened == pytest.approx(3**0.5 * one, rel=0.05)
 
+    @pytest.mark.usefixtures("keep_first_rows")
     def test_persons_have_names_of_any_kind(self):
         names = np.array([str(k) if k % 2 else k for k in self.persons.tolist()], dtype=object)
         found = self.in_memory(groups=names, max_rows_per_group=2)

@@ -190,6 +190,16 @@ def test_a_release_lists_what_it_uses_and_nothing_about_boosting(tmp_path):
     assert "residuals of boosting" in model
 
 
+def test_a_card_states_how_many_rows_were_left_out(tmp_path):
+    release = PAPQueryRelease(bounds=(-5, 5), max_rows_per_group=2, random_state=SEED)
+    groups = np.arange(len(X)) // 3
+    release = release.fit(X[:, :1], X_public=PUBLIC[:, :1], groups=groups)
+    text = report(release, tmp_path / "card.html").read_text(encoding="utf-8")
+    n_omitted = int(np.maximum(np.bincount(groups) - 2, 0).sum())
+    assert f"{n_omitted} of {len(X)} private rows were left out, because their persons have" in text
+    assert "were left out" not in report(fitted("release"), tmp_path / "card.html").read_text()
+
+
 @quiet
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_card_can_be_used_without_the_repository(kind, tmp_path):

@@ -333,7 +333,7 @@ def test_a_person_costs_what_a_row_does_and_gets_less_signal():
     with Recorder() as recorder:
         clf = learner(epsilon=0.5, max_rows_per_group=2, budget=budget)
         clf.fit(X, Y, X_public=X_PUBLIC, groups=persons)
-    (call,) = recorder.calls
+    (call,) = recorder.calls_of("draw")
     assert call.sensitivity == 2
     assert call.event == Draw(Fraction(1, 2))
     (entry,) = budget.ledger

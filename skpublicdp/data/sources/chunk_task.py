@@ -63,8 +63,8 @@ def person_fingerprints(persons: NDArray[Any]) -> NDArray[np.uint32]:
             numbers = persons.astype(np.float64 if persons.dtype.kind == "f" else np.int64)
         mixed = numbers.view(np.uint64) * FINGERPRINT_FACTOR
         return (mixed >> np.uint64(32)).astype(np.uint32)
-    fingerprint_of_person = {person: zlib.crc32(repr(person).encode()) for person in set(persons)}
-    return np.array([fingerprint_of_person[person] for person in persons], dtype=np.uint32)
+    names = (name if isinstance(name, str) else repr(name) for name in persons.tolist())
+    return np.fromiter((zlib.crc32(name.encode()) for name in names), np.uint32, len(persons))
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print who the persons are
