@@ -228,7 +228,7 @@ def _try_interaction_tree(
     """
     warm_start = WarmStart(fit.model, [])
     booster = PrivateTreeBooster(
-        [warm_start], training.candidate_trees(fit.data, fit.overlaps), fit.data, ledger
+        [warm_start], training.candidate_trees(fit.data, fit.usable_columns), fit.data, ledger
     )
 
     def add_tree(share: Fraction) -> float:
@@ -348,6 +348,12 @@ class AdditiveFit:
         columns = zip(*(posterior.covariances for posterior in self.posteriors), strict=True)
         return [np.array(column) for column in columns]
 
+    @property
+    def usable_columns(self) -> Mask:
+        """Mask of the columns that overlap, or of all columns if most of them do not overlap."""
+        most_overlap = 2 * self.overlaps.sum() >= len(self.overlaps)
+        return self.overlaps if most_overlap else np.ones_like(self.overlaps)
+
     def update(self, noisy: NoisyHistogram) -> None:
         """Condition the scores on a released histogram, and set the model to the posterior means.
 
@@ -432,14 +438,18 @@ class AdditiveFit:
             self._counts = (old_precision * self._counts + precision * counts) / total_precision
         self._count_variance = 1 / total_precision
         if self.drifted:
-            # all counts of the columns that overlap, and the total
+            # a few columns without overlap must not cost the public rows of all others
             is_used = np.ones(len(self._counts), dtype=bool)
-            for block, overlaps in zip(self.strategy.column_slices, self.overlaps, strict=True):
-                is_used[block] = overlaps
+            for block, is_usable in zip(
+                self.strategy.column_slices, self.usable_columns, strict=True
+            ):
+                is_used[block] = is_usable
             variances = np.full(int(is_used.sum()), self._count_variance)
             whitened, Z = whiten_and_reduce(self._counts[is_used], variances, self._Z[:, is_used])
-            calibrated = calibrate_weights(self.initial_design, Z, whitened, 1.0)
-            self.design = replace(calibrated, weights=flattened_weights(calibrated.weights))
+            self.design = calibrate_weights(self.initial_design, Z, whitened, 1.0)
+            if 2 * self.overlaps.sum() >= len(self.overlaps):
+                weights = flattened_weights(self.design.weights)
+                self.design = replace(self.design, weights=weights)
 
     def _test_for_shift(self, counts: Floats, variance: float) -> None:
         """Compute the shift statistic, chi-squared per degree of freedom, from the released counts.

@@ -146,7 +146,7 @@ class TrainingData:
         codes, names = data.public_codes, data.binner.names
         splits = candidate_splits(data.binner, codes)
         if columns is not None and columns[splits.features].any():
-            splits = splits[columns[splits.features]]
+            splits = splits[np.flatnonzero(columns[splits.features])]
         return tree_cover(splits, codes, names, labels, depth=2)
 
     def with_bins(self, binner: Binner) -> BinnedData:
