@@ -21,7 +21,7 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
-from skpublicdp.boosting.covariate_shift import NO_DRIFT
+from skpublicdp.boosting.drift import NO_DRIFT
 from skpublicdp.boosting.explain import (
     columns_of_trees,
     describe_pairs,

@@ -34,19 +34,21 @@ from skpublicdp.boosting.budget_split import (
     shift_share,
 )
 from skpublicdp.boosting.covariate_shift import (
-    FALSE_ALARM_RATE,
-    MIN_KEPT_FRACTION,
     MIN_SHIFT_EVIDENCE,
     TILT_VARIANCES,
     estimate_shift,
-    expected_bin_shares,
-    flattened_weights,
-    histogram_drift,
     median_split_indicators,
     noisy_shift,
     normal_scores,
-    overlapping_columns,
     shift_features,
+)
+from skpublicdp.boosting.drift import (
+    FALSE_ALARM_RATE,
+    MIN_KEPT_FRACTION,
+    expected_bin_shares,
+    flattened_weights,
+    histogram_drift,
+    overlapping_columns,
 )
 from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data.binning import cut_points

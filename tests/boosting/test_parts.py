@@ -38,7 +38,8 @@ from skpublicdp.boosting.budget_split import (
     signal_to_noise,
     vote_step,
 )
-from skpublicdp.boosting.covariate_shift import calibrate_weights, expected_bin_shares
+from skpublicdp.boosting.covariate_shift import calibrate_weights
+from skpublicdp.boosting.drift import expected_bin_shares
 from skpublicdp.boosting.private_trees import _leaf_posterior
 from skpublicdp.privacy.ledger import Ledger
 from tests.boosting.test_privacy import grid
@@ -202,13 +203,12 @@ def test_rows_without_weight_do_not_count():
     assert kept.effective_size == pytest.approx(padded.effective_size) == pytest.approx(15)
     measured = strategy.identity_strategy(FEATURES, at.X, pure=False)
     data = BinnedData(FEATURES, rows=None, public=None)
-    counts = [
-        AdditiveFit(
-            data, rows, np.zeros((len(rows.X), 2)), measured, 1, pure=False
-        )._predict_counts()
+    fits = [
+        AdditiveFit(data, rows, np.zeros((len(rows.X), 2)), measured, 1, pure=False)
         for rows in (kept, padded)
     ]
-    np.testing.assert_allclose(*counts)
+    np.testing.assert_allclose(*(fit._expected_counts for fit in fits))
+    np.testing.assert_allclose(*(fit._expected_count_variances for fit in fits))
 
 
 def test_rules_are_monotone():
