@@ -21,12 +21,8 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
-<<<<<<< HEAD
 from skpublicdp._internal.versions import VersionedMixin
-from skpublicdp.boosting.covariate_shift import NO_DRIFT
-=======
 from skpublicdp.boosting.drift import NO_DRIFT
->>>>>>> work-f
 from skpublicdp.boosting.explain import (
     columns_of_trees,
     describe_pairs,

@@ -16,60 +16,44 @@ from scipy.stats import binom, multivariate_normal, norm
 
 from skpublicdp import SemiPrivateBoostingClassifier
 from skpublicdp.accounting import Sensitivity
-<<<<<<< HEAD
-from skpublicdp.exceptions import DriftWarning
+from skpublicdp.exceptions import DriftWarning, NoPublicDataWarning
 from tests.boosting.test_privacy import grid
 from tests.internals.boosting import (
-=======
-from skpublicdp.boosting import binner as binner_module
-from skpublicdp.boosting import covariate_shift as module
-from skpublicdp.boosting.additive_fit import fit_additive
-from skpublicdp.boosting.additive_posterior import WeightedPublicRows
-from skpublicdp.boosting.binner import Binner, _categorical_bins, make_binner, n_removable_rows
-from skpublicdp.boosting.budget_split import (
->>>>>>> work-f
     CLASS_COUNT_SHARE,
+    FALSE_ALARM_RATE,
     MAX_SHIFT_FRACTION,
     MAX_SHIFT_NOISE,
     MAX_SHIFT_SHARE,
     MIN_HISTOGRAM_SHARE,
+    MIN_KEPT_FRACTION,
     MIN_SHIFT_EVIDENCE,
     MIN_SHIFT_SHARE,
     TILT_VARIANCES,
+    Binner,
     StageBudget,
     WeightedPublicRows,
+    _categorical_bins,
     estimate_shift,
+    expected_bin_shares,
     fit_additive,
+    flattened_weights,
+    histogram_drift,
     make_binner,
     make_stage_budget,
     median_split_indicators,
+    n_removable_rows,
     noisy_shift,
     normal_scores,
+    overlapping_columns,
     plan_tree_trial,
     read_training_data,
     shift_features,
     shift_share,
 )
-<<<<<<< HEAD
+from tests.internals.boosting import binner as binner_module
 from tests.internals.boosting import covariate_shift as module
-from tests.internals.data import cut_points
+from tests.internals.data import Column, cut_points
 from tests.internals.privacy import Ledger
-=======
-from skpublicdp.boosting.drift import (
-    FALSE_ALARM_RATE,
-    MIN_KEPT_FRACTION,
-    expected_bin_shares,
-    flattened_weights,
-    histogram_drift,
-    overlapping_columns,
-)
-from skpublicdp.boosting.training_data import read_training_data
-from skpublicdp.data.binning import cut_points
-from skpublicdp.data.schema import Column
-from skpublicdp.exceptions import DriftWarning, NoPublicDataWarning
-from skpublicdp.privacy.ledger import Ledger
-from tests.boosting.test_privacy import grid
->>>>>>> work-f
 from tests.kit import Recorder
 
 SHIFT_TEST = "noisy counts of lower halves of columns"
@@ -339,7 +323,7 @@ def test_biased_public_rows_are_detected_before_histograms(delta):
     X, y, X_public = biased_rows()
     epsilon = 0.4 if delta else 1.0
     clf = SemiPrivateBoostingClassifier(epsilon=epsilon, delta=delta, random_state=1)
-    with pytest.warns(DriftWarning, match="population"):
+    with pytest.warns(DriftWarning, match="come from a different population"):
         clf.fit(X, y, X_public=X_public)
     assert len(shift_tests(clf)) == 2
     assert clf.drift_ > 1.6

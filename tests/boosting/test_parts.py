@@ -41,15 +41,7 @@ from tests.internals.boosting import (
     strategy,
     vote_step,
 )
-<<<<<<< HEAD
 from tests.internals.privacy import Ledger
-=======
-from skpublicdp.boosting.covariate_shift import calibrate_weights
-from skpublicdp.boosting.drift import expected_bin_shares
-from skpublicdp.boosting.private_trees import _leaf_posterior
-from skpublicdp.privacy.ledger import Ledger
-from tests.boosting.test_privacy import grid
->>>>>>> work-f
 
 FEATURES = grid(4, 3)
 N, M = 500, 40
