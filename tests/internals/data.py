@@ -17,5 +17,5 @@ from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelle
 from skpublicdp.data.one_hot import NONE
 from skpublicdp.data.persons import PersonRows
 from skpublicdp.data.public_rows import DESCRIBED, reference_sample
-from skpublicdp.data.schema import MISSING, OTHER, Column, Schema, build_schema
+from skpublicdp.data.schema import MISSING, OTHER, Schema, build_schema
 from skpublicdp.data.tables import Container, Table, take_rows
