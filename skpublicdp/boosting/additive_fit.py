@@ -455,6 +455,9 @@ class AdditiveFit:
                 variance / design.n**2,
                 self.strategy.column_slices,
             )
+            if self.has_actual_values is not None:
+                # synthetic public values only mark a range, and no row is lost with their weights
+                self.overlaps |= ~self.has_actual_values
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return the probabilities and gradient scales of public rows under the current model."""
