@@ -34,6 +34,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_a_search_is_silent_and_a_loop_warns_once_per_epsilon(tmp_path):
     """Under Python's own filters, in a fresh process and its workers."""
     script = tmp_path / "fits.py"
