@@ -50,7 +50,12 @@ from skpublicdp.data.labels import (
     label_column,
     require_target,
 )
-from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
+from skpublicdp.data.public_rows import (
+    bounds_of_description,
+    is_described,
+    mark_described,
+    public_data_assumptions,
+)
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
 from skpublicdp.data.tables import count_rows, take_rows
 from skpublicdp.data.validation import as_numbers, check_rows, feature_names
@@ -334,7 +339,11 @@ class SubsamplingActiveLearner(
         roles = split_roles(self, X, X_public=X_public, numeric=True, groups=groups)
         public = roles.separate_numbers()
         if is_described(X_public):
-            public = mark_described(public)
+            names = feature_names(self)
+            bounds = bounds_of_description(X_public, names)
+            # the base learner receives arrays, whose columns have other names
+            by_position = {f"x{names.index(name)}": pair for name, pair in bounds.items()}
+            public = mark_described(public, by_position)
         base = self._base_learner()
         # the base learner builds its cover after the draw
         check_public_values(getattr(base, "hypotheses", None), [public], feature_names(self))

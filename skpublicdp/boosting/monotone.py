@@ -51,7 +51,7 @@ def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | N
     if isinstance(monotonic_cst, Mapping):
         sequence = [0] * len(names)
         for column, direction in monotonic_cst.items():
-            position = column_position(column, names)
+            position = column_position(column, names, schema.labels)
             if position is None:
                 raise ValueError(
                     f"monotonic_cst must name columns of X; X has no column {column!r}."

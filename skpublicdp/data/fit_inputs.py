@@ -23,6 +23,7 @@ from skpublicdp.data.public_rows import (
     augment_public,
     public_data_assumptions,
     reference_in_place_of_public,
+    with_described_bounds,
     without_augmentation,
 )
 from skpublicdp.data.roles import RowRoles, split_roles
@@ -31,6 +32,7 @@ from skpublicdp.data.schema import (
     build_schema,
     column_names,
     column_position,
+    frame_labels,
     parse_bounds,
 )
 from skpublicdp.data.streaming import RowSource, as_rows
@@ -102,14 +104,16 @@ def read_fit_inputs(
         groups=groups,
     )
     table, public_tables = roles.table, roles.public_tables
-    bounds = getattr(estimator, "bounds", None)
+    bounds = with_described_bounds(
+        getattr(estimator, "bounds", None), X_public, column_names(table), frame_labels(table)
+    )
     if not isinstance(nullable, bool):
-        nullable = _column_positions(nullable, column_names(table))
+        nullable = _column_positions(nullable, table)
     schema = build_schema(table, public_tables, bounds=bounds, nullable=nullable, numeric=numeric)
     roles = roles.capped(estimator, groups)
     target = encode_target(target_reader, roles, y, X_public=X_public, y_public=y_public)
     source = _open_private_rows(roles, target, schema, finite=nullable is not True)
-    bounded = frozenset(parse_bounds(bounds, schema.names, table.types))
+    bounded = frozenset(parse_bounds(bounds, schema.names, table.types, schema.labels))
     encoded_tables = [schema.encode(public, clamp=clamp) for public in public_tables]
     raw_public = np.concatenate([np.empty((0, table.shape[1])), *encoded_tables])
     sample = without_augmentation(raw_public)
@@ -145,9 +149,10 @@ def read_fit_inputs(
     )
 
 
-def _column_positions(columns: Collection[Any], names: list[str]) -> frozenset[int]:
+def _column_positions(columns: Collection[Any], table: Table) -> frozenset[int]:
     """Return the positions of columns that the user declared as having missing numbers."""
-    positions = [column_position(column, names) for column in columns]
+    names, labels = column_names(table), frame_labels(table)
+    positions = [column_position(column, names, labels) for column in columns]
     if None in positions:
         raise ValueError(
             "missing must list columns of X by name or position; got "
@@ -297,10 +302,10 @@ def _site_assumptions(roles: RowRoles, groups: Any) -> tuple[str, ...]:
     return assumptions if groups is None else (*assumptions, "all rows of a person are at one site")
 
 
-def bound_ends(bounds: Any, names: Sequence[str]) -> Floats:
+def bound_ends(bounds: Any, names: Sequence[str], labels: Sequence[Any] = ()) -> Floats:
     """Return the low and high ends of declared bounds, shape (2, n_columns), 0 without bounds."""
     ends = np.zeros((2, len(names)))
-    for position, limits in parse_bounds(bounds, names).items():
+    for position, limits in parse_bounds(bounds, names, labels=labels).items():
         ends[:, position] = limits
     return ends
 

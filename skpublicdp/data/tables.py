@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +13,8 @@ import numpy as np
 from narwhals.dtypes import DType
 from numpy.typing import NDArray
 
+from skpublicdp.data.dates import dates_from_user
+from skpublicdp.data.restored_columns import restore_array, restore_series, time_zone_of
 from skpublicdp.typing import Codes
 
 ColumnValues = NDArray[Any]
@@ -52,12 +55,15 @@ class ColumnType:
         Whether values can be missing.
     ordered : bool
         Whether the type declares an order of categories.
+    time_zone : str or None
+        Time zone of dates, or None if the type declares no time zone.
     """
 
     kind: str
     categories: tuple[Any, ...] | None = None
     nullable: bool = True
     ordered: bool = False
+    time_zone: str | None = None
 
     @property
     def usable(self) -> bool:
@@ -96,10 +102,14 @@ class Container:
         Name of a frame's library, such as "pandas", or None for arrays.
     labels : tuple
         Column labels.
+    dtypes : tuple
+        Types of the columns in the library, or the type of an array. The tuple is empty if the
+        types are not known.
     """
 
     library: str | None
     labels: tuple[Any, ...]
+    dtypes: tuple[Any, ...] = ()
 
     def typed_column(
         self, column: ColumnValues, categories: NDArray[Any]
@@ -131,7 +141,45 @@ class Container:
             return np.array([value is True for value in values], dtype=bool), nw.Boolean()
         return _object_array(list(map(str, values))), nw.String()
 
-    def build(self, columns: Sequence[ColumnValues], types: Sequence[DType] | None = None) -> Any:
+    @property
+    def time_zones(self) -> tuple[str | None, ...]:
+        """Time zone of each column of dates, or an empty tuple if the types are not known."""
+        return tuple(map(time_zone_of, self.dtypes))
+
+    def restore(
+        self, columns: Sequence[ColumnValues], categories: Sequence[NDArray[Any] | None]
+    ) -> Any:
+        """Combine columns into a frame or array with the types of the rows passed to `fit`.
+
+        The types do not depend on the values. Numbers and dates that a type cannot represent are
+        moved to its nearest number.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray, each of shape (n_rows,)
+            Values of the columns. Missing values are None, NaN, NaT or masked.
+        categories : sequence of ndarray or None
+            Public categories of the categorical columns, and None for numbers and dates.
+        """
+        if not self.dtypes:
+            plain = [np.ma.filled(c.astype(float), np.nan) if np.ma.isMA(c) else c for c in columns]
+            return self.build(plain)
+        if self.library is None:
+            return restore_array(columns, self.dtypes[0])
+        names = [str(number) for number in range(len(columns))]
+        restored = [
+            restore_series(self.library, name, *column).alias(name).to_frame()
+            for name, *column in zip(names, columns, categories, self.dtypes, strict=True)
+        ]
+        return self._with_labels(nw.concat(restored, how="horizontal"), names)
+
+    def build(
+        self,
+        columns: Sequence[ColumnValues],
+        types: Sequence[DType] | None = None,
+        time_zones: Sequence[str | None] = (),
+        levels: Mapping[int, Sequence[str]] | None = None,
+    ) -> Any:
         """Combine columns into a frame or array that has the library and labels of this container.
 
         An array has a numeric type if all columns are numeric, and otherwise dtype object.
@@ -142,6 +190,11 @@ class Container:
             Values of the columns.
         types : sequence of narwhals types, optional
             Types of the columns of a frame. By default, the types are inferred from the values.
+        time_zones : sequence of str or None, optional
+            Time zones of the columns of a frame. Dates in these columns are read without a zone.
+        levels : mapping of int to sequence of str, optional
+            Ordered categories of text columns of a frame, by position. Libraries without ordered
+            categories keep the text.
         """
         if self.library is None:
             if all(column.dtype.kind in "iuf" for column in columns):
@@ -157,7 +210,23 @@ class Container:
             columns = [_text_if_mixed(column) for column in columns]
         schema = None if types is None else dict(zip(names, types, strict=True))
         backend: Any = self.library
-        frame = nw.from_dict(dict(zip(names, columns, strict=True)), schema, backend=backend)
+        plain = [
+            dates_from_user(column, zone) if zone is not None else column
+            for column, zone in itertools.zip_longest(columns, time_zones)
+        ]
+        frame = nw.from_dict(dict(zip(names, plain, strict=True)), schema, backend=backend)
+        for name, zone in zip(names, time_zones, strict=False):
+            if zone is not None:
+                dates = nw.col(name).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+                frame = frame.with_columns(dates)
+        for position, categories in (levels or {}).items():
+            if self.library != "pyarrow":
+                ordered = nw.col(names[position]).cast(nw.Enum(categories))
+                frame = frame.with_columns(ordered)
+        return self._with_labels(frame, names)
+
+    def _with_labels(self, frame: Any, names: Sequence[str]) -> Any:
+        """Return a narwhals frame with numbered columns as a frame of its library."""
         native = frame.to_native()
         if hasattr(native, "set_axis"):  # pandas, whose labels need not be strings
             return native.set_axis(list(self.labels), axis=1)
@@ -266,10 +335,14 @@ class Table:
     def container(self) -> Container:
         """Library and column labels of the table."""
         if not self.is_frame:
-            return Container(None, self.labels)
+            return Container(None, self.labels, (self.native.dtype,))
         # a slice without rows, since narwhals rejects pandas frames with duplicate column names
         wrapped = nw.from_native(self.native.iloc[:0, :0]) if self._has_iloc else self._frame
-        return Container(str(wrapped.implementation.value), self.labels)
+        if hasattr(self.native, "schema") and hasattr(self.native.schema, "types"):  # pyarrow
+            dtypes = self.native.schema.types
+        else:
+            dtypes = list(getattr(self.native, "dtypes", ()))
+        return Container(str(wrapped.implementation.value), self.labels, tuple(dtypes))
 
     @property
     def _has_iloc(self) -> bool:
@@ -336,7 +409,9 @@ def _narwhals_type(dtype: DType, native: Any) -> ColumnType:
         return ColumnType(BOOLEAN)
     if dtype.is_numeric():
         return ColumnType(NUMBER)
-    if isinstance(dtype, nw.Datetime | nw.Date):
+    if isinstance(dtype, nw.Datetime):
+        return ColumnType(DATE, time_zone=dtype.time_zone)
+    if isinstance(dtype, nw.Date):
         return ColumnType(DATE)
     if isinstance(dtype, nw.Enum):
         return ColumnType(CATEGORY, tuple(dtype.categories), ordered=True)

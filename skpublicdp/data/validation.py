@@ -19,7 +19,12 @@ from sklearn.utils.validation import validate_data
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
 from skpublicdp.data.column import MAX_LISTED_COLUMNS
 from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds, kind_mismatch_message
-from skpublicdp.data.schema import column_names, not_numbers_message, to_numbers
+from skpublicdp.data.schema import (
+    column_names,
+    has_numbers_as_names,
+    not_numbers_message,
+    to_numbers,
+)
 from skpublicdp.data.streaming import is_streamed
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -223,6 +228,10 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
         validate_data(estimator, placeholder, reset=True, skip_check_array=True)
         if has_names:
             estimator.feature_names_in_ = np.array(labels, dtype=object)
+        elif has_numbers_as_names(labels):
+            estimator._numbers_as_names = tuple(labels)
+        elif hasattr(estimator, "_numbers_as_names"):
+            del estimator._numbers_as_names
         return table
     fitted_names = getattr(estimator, "feature_names_in_", None)
     if fitted_names is None or not has_names:
@@ -356,6 +365,11 @@ def feature_names(estimator: BaseEstimator) -> tuple[str, ...]:
     """Return the column names seen in `fit`, or x0, x1 and so on for unnamed columns."""
     default_names = [f"x{column}" for column in range(estimator.n_features_in_)]
     return tuple(map(str, getattr(estimator, "feature_names_in_", default_names)))
+
+
+def feature_labels(estimator: BaseEstimator) -> tuple[Any, ...]:
+    """Return the column labels seen in `fit` if they are numbers, or else an empty tuple."""
+    return getattr(estimator, "_numbers_as_names", ())
 
 
 RESHAPE = (

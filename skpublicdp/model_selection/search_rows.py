@@ -20,8 +20,9 @@ from skpublicdp.data.labels import (
     is_unlabelled,
     require_target,
 )
-from skpublicdp.data.public_rows import is_described, mark_described
+from skpublicdp.data.public_rows import bounds_of_description, is_described, mark_described
 from skpublicdp.data.roles import cap_rows_per_group, split_roles
+from skpublicdp.data.schema import column_names
 from skpublicdp.data.tables import Table, take_rows
 from skpublicdp.data.validation import as_numbers
 from skpublicdp.model_selection.candidates import Candidate, has_row_function
@@ -84,6 +85,8 @@ class SearchRows:
         Number of public rows.
     described : bool
         Whether separate public rows were generated from a description.
+    described_bounds : dict of str to tuple
+        Bounds of the columns that the description declares.
     """
 
     def __init__(
@@ -115,6 +118,7 @@ class SearchRows:
         self.codes, self.public_codes, is_labelled, self.classes = encoded
         self.y = self.classes[self.codes]
         self.described = is_described(X_public)
+        self.described_bounds = bounds_of_description(X_public, column_names(roles.table))
         self.n_public = sum(table.shape[0] for table in roles.public_tables)
         self.labelled = np.flatnonzero(is_labelled)
         self.y_public = self._public_labels()
@@ -210,5 +214,7 @@ class SearchRows:
         private_rows = X if all_private else take_rows(X, self._private_indices)
         public_rows = stack_public_rows(public_tables) if public_tables else None
         if self.described:  # a learner treats the rows as in a fit without a search
-            public_rows = mark_described(public_rows)
+            # steps change the columns, and the bounds of the description apply to its own columns
+            bounds = {} if steps else self.described_bounds
+            public_rows = mark_described(public_rows, bounds)
         return TransformedRows(steps, private_rows, public_rows)

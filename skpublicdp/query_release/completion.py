@@ -64,7 +64,7 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
     has_names = all(isinstance(label, str) for label in table.labels)
     if not missing or not has_names or not set(public_labels) <= set(table.labels):
         return X_public, ()
-    bounds_of_column = parse_bounds(bounds, names, table.types)
+    bounds_of_column = parse_bounds(bounds, names, table.types, table.labels)
     empty = table.take(np.empty(0, dtype=np.intp))  # take no rows, so that no private value is read
     value_of_column: dict[str, str | float | datetime | None] = {}
     for position in missing:

@@ -186,7 +186,7 @@ class FidelityReport:
     >>> rng = np.random.default_rng(0)
     >>> X = pd.DataFrame({"sex": rng.choice(["f", "m"], 9000), "works": rng.random(9000) < 0.6})
     >>> release = PAPQueryRelease(random_state=0).fit(X[90:], X_public=X[:90])
-    >>> print(release.fidelity(5000, keep_unknown=False))
+    >>> print(release.fidelity(5000, keep_other=False, keep_missing=False))
     Fidelity of 5000 synthetic rows to the release
       accepted       ...% of the drawn rows satisfy all constraints
       tables         3, with ...% of all fractions of the rows in the 95% intervals
