@@ -234,10 +234,10 @@ def describe_columns(
         Description of each column, indexed by name. A tuple ``(low, high)`` of numbers or dates
         generates evenly spread values. With ``(low, high, typical)``, the median is `typical`, and
         most values are close to the median. These ranges are the bounds of each fit that gets the
-        rows, unless its parameter `bounds` declares others. A list generates equally frequent categories, and a
-        dict maps categories to approximate shares. The description can also be a metadata file in
-        the format of dpsynth (``domain.yaml``), SmartNoise SQL, CSVW or lomas, given as the path of
-        a JSON or YAML file or as parsed content.
+        rows, unless its parameter `bounds` declares others. A list generates equally frequent
+        categories, and a dict maps categories to approximate shares. The description can also be a
+        metadata file in the format of dpsynth (``domain.yaml``), SmartNoise SQL, CSVW or lomas,
+        given as the path of a JSON or YAML file or as parsed content.
     size : int, default=300
         Number of rows to generate.
     columns : dict of str to description, optional

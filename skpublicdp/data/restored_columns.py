@@ -13,13 +13,24 @@ Values = NDArray[Any]
 
 
 def restore_array(columns: Sequence[Values], dtype: np.dtype[Any]) -> Values:
-    """Return columns as an array of a numpy dtype, or of dtype object for text and mixed values."""
+    """Return columns as an array of a numpy dtype.
+
+    For dtype object, the result is numeric if all columns are numeric.
+    """
     if dtype.kind in "biufM":
         return np.column_stack([_as_numpy(column, dtype) for column in columns])
+    if all(column.dtype.kind in "iuf" for column in columns):
+        # a list of rows, in which a private value could change the type
+        return np.column_stack([_plain_numbers(column) for column in columns])
     array = np.empty((len(columns[0]), len(columns)), dtype=object)
     for position, column in enumerate(columns):
         array[:, position] = np.ma.filled(column.astype(object), None)
     return array
+
+
+def _plain_numbers(column: Values) -> Values:
+    """Return numbers as floats if some can be missing, or else unchanged."""
+    return np.ma.filled(column.astype(float), np.nan) if np.ma.isMaskedArray(column) else column
 
 
 def restore_series(

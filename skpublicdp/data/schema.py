@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, call_or_raise, call_silently
+from skpublicdp._internal.text import is_valid_text
 from skpublicdp.data.column import (
     MAX_EXACT_INTEGER,
     MISSING,
@@ -232,13 +233,11 @@ class Schema:
 
     def has_all_values(self, rows: Floats) -> Mask:
         """Indicate which encoded rows contain no missing value."""
-        is_known = np.ones(len(rows), dtype=bool)
-        for position, column in enumerate(self.columns):
-            values = rows[:, position]
-            is_known &= (
-                values != len(column.values) + 1 if column.categorical else ~np.isnan(values)
-            )
-        return is_known
+        has_value = np.ones(len(rows), dtype=bool)
+        for column, values in zip(self.columns, rows.T, strict=True):
+            missing_code = len(column.values) + 1
+            has_value &= values != missing_code if column.categorical else ~np.isnan(values)
+        return has_value
 
     def is_possible(self, rows: Floats) -> Mask:
         """Indicate which encoded rows contain only values that the types of the columns allow."""
@@ -284,7 +283,8 @@ class Schema:
             self.container.typed_column(decoded, column.values)
             for decoded, column in zip(columns, self.columns, strict=True)
         ]
-        return self.container.build(*zip(*typed_columns, strict=True))
+        values, types = zip(*typed_columns, strict=True)
+        return self.container.build(values, types)
 
     def position(self, column: Any) -> int:
         """Return the position of a column specified by name or position."""
@@ -413,6 +413,12 @@ def _categorical_column(
     all_boolean = all(isinstance(value, bool | np.bool_) for value in present + declared)
     if all_boolean and (present or types[0].kind == BOOLEAN):
         declared = [False, True]  # domain of the type, which does not depend on any row
+    if not all(map(is_valid_text, [*present, *declared])):
+        raise ValueError(
+            f"The categories of column {name} must be text that can be written in UTF-8, but at "
+            "least one public or declared category contains surrogates. Replace them, for example "
+            "with text.encode('utf-8', 'replace').decode()."
+        )
     if not values and not declared:
         raise ValueError(
             f"The categories of column {name} must come from public rows or from the column's "

@@ -17,7 +17,9 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
+from skpublicdp._internal.text import is_valid_text
 from skpublicdp.data.column import MAX_LISTED_COLUMNS
+from skpublicdp.data.dates import read_time_zone
 from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds, kind_mismatch_message
 from skpublicdp.data.schema import (
     column_names,
@@ -195,6 +197,13 @@ def refuse_text(estimator: Any, public: Table) -> None:
 def check_types(table: Table) -> None:
     """Raise ValueError if a column has a type that no estimator supports."""
     for name, type_ in zip(column_names(table), table.types, strict=True):
+        if not is_valid_text(name):
+            raise ValueError(
+                "The names of the columns must be text that can be written in UTF-8, but the name "
+                f"{name!r} contains surrogates. Rename the column."
+            )
+        if type_.time_zone is not None:
+            read_time_zone(type_.time_zone)  # raises an error if the zone is unknown
         if type_.kind == "complex numbers":
             raise ValueError(
                 f"Complex data not supported: column {name} must contain real numbers. Use its "

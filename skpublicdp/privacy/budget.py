@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, Self, overload
 
 from skpublicdp._internal.html import table
+from skpublicdp._internal.text import is_valid_text
 from skpublicdp.accounting import Event, exact_fraction
 from skpublicdp.accounting.events import from_text, to_text
 from skpublicdp.accounting.filters import (
@@ -195,6 +196,10 @@ class PrivacyBudget:
         """
         if not isinstance(name, str) or not name:
             raise ValueError(f"name must be a non-empty string; got {name!r}.")
+        if not is_valid_text(name):
+            raise ValueError(
+                f"name must be text that can be written in UTF-8, without surrogates; got {name!r}."
+            )
         if self._group:
             raise ValueError(f"This budget already belongs to the group {self._group!r}.")
         budget = object.__new__(type(self))

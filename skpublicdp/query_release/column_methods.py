@@ -22,9 +22,7 @@ from skpublicdp.query_release.group_distributions import ColumnByGroup, Interval
 from skpublicdp.query_release.queries.bin_edges import encode_edges
 from skpublicdp.query_release.row_answers import ColumnDistribution
 from skpublicdp.query_release.synthetic import WeightedRows
-from skpublicdp.query_release.table_frames import (
-    group_means,
-)
+from skpublicdp.query_release.table_frames import GROUP_LEVEL, group_means
 
 
 class ColumnMethodsMixin:
@@ -68,7 +66,7 @@ class ColumnMethodsMixin:
         if by is not None:
             return self._by_group(column, by).cdf(np.ravel(np.asarray(x)))
         distribution, schema_column = self._distribution(column)
-        return distribution.cdf(schema_column.from_user(x))
+        return self._or_nan(column, distribution.cdf(schema_column.from_user(x)))
 
     def cdf_interval(
         self,
@@ -174,7 +172,8 @@ class ColumnMethodsMixin:
         if by is not None:
             return self._by_group(column, by).quantile(_check_fractions(p).ravel())
         distribution, schema_column = self._distribution(column)
-        return schema_column.to_user(distribution.quantile(_check_fractions(p)))
+        quantiles = self._or_nan(column, distribution.quantile(_check_fractions(p)))
+        return schema_column.to_user(quantiles)
 
     def quantile_interval(
         self,
@@ -256,7 +255,8 @@ class ColumnMethodsMixin:
         """
         distribution, _ = self._distribution(column)
         above, up_to = self._encode_bins(edges, column)
-        return distribution.cdf(up_to) - distribution.cdf(above)
+        fractions = distribution.cdf(up_to) - distribution.cdf(above)
+        return self._or_nan(column, fractions)
 
     def histogram_interval(
         self,
@@ -322,9 +322,10 @@ class ColumnMethodsMixin:
         Returns
         -------
         float, or a datetime
-            The mean after moving numbers outside the bounds to the nearer bound. With `by`, a
-            DataFrame or dict with the group columns and ``mean``. Groups that may be empty are
-            omitted.
+            The mean after moving numbers outside the bounds to the nearer bound, or NaN if possibly
+            no row has a value. With `by`, a DataFrame or dict with the group columns and ``mean``.
+            Groups that may be empty are omitted, as are groups in which possibly no row has a
+            value.
 
         Raises
         ------
@@ -352,7 +353,8 @@ class ColumnMethodsMixin:
             position = self._numeric_position(column)
             return group_means(self._released, position, self._positions(by))
         distribution, schema_column = self._distribution(column)
-        return schema_column.to_user(np.array(distribution.mean())).item()
+        mean = self._or_nan(column, np.array(distribution.mean()))
+        return schema_column.to_user(mean).item()
 
     def mean_interval(
         self,
@@ -500,6 +502,25 @@ class ColumnMethodsMixin:
         interval = self._released.intervals([cell], level, simultaneous=False)[0]
         return interval
 
+    def _or_nan(
+        self, column: str | int | None, results: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return results about the rows with a value, or NaN if there may be no row with a value.
+
+        This is the case if the interval for the fraction of rows without a value contains 1.
+        """
+        position = self._numeric_position(column)
+        answers, queries = self._released.answers, self._released.queries
+        may_be_missing = self._schema.columns[position].nullable and queries.has_tables
+        if not (may_be_missing and answers.is_measured(position)):
+            return results
+        cell = [{position: MISSING}]
+        if answers.has_intervals:
+            missing = self._released.intervals(cell, GROUP_LEVEL, simultaneous=False)[0, 1]
+        else:
+            missing = self._released.answer(cell)[0]
+        return np.full(np.shape(results), np.nan) if missing >= 1 else results
+
     def _missing_cell(self, column: str | int | None) -> dict[int, str] | None:
         """Return the query for missing values in a column, or None if they are not allowed."""
         check_is_fitted(self)
@@ -607,8 +628,9 @@ class ColumnMethodsMixin:
             name = self._schema.names[position]
             raise ValueError(
                 f"Column {name} is categorical, but cdf, quantile, histogram and mean require a "
-                "numeric column. If the column contains numbers as text, convert them before the "
-                "fit, for example with pandas.to_numeric."
+                "numeric column. For shares of its categories, use table with within. If the "
+                "column contains numbers as text, convert them before the fit, for example with "
+                "pandas.to_numeric."
             )
         weights = self._released.queries.weights
         if weights is not None and position == weights.position:

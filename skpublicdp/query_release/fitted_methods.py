@@ -361,8 +361,8 @@ class FittedReleaseMixin(
         Returns
         -------
         PAPQueryRelease
-            The calibrated copy, with the same `privacy_`. Pass all totals in a single call, since a
-            second calibration would not preserve the totals of the first.
+            The calibrated copy, with the same `privacy_`. If the release is itself calibrated, the
+            totals of all calls hold.
 
         Raises
         ------

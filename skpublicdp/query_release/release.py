@@ -30,7 +30,7 @@ from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.schema import Schema
 from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
-from skpublicdp.query_release.marginals.weights import WeightColumn
+from skpublicdp.query_release.marginals.weights import WeightColumn, warn_if_lowered
 from skpublicdp.query_release.mechanisms import METHODS
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
@@ -86,7 +86,8 @@ class PAPQueryRelease(FittedReleaseMixin):
     weights : str or int, default=None
         Name or position of a numeric column of `X` with survey weights. Tables then estimate
         weighted fractions. `bounds` must declare the maximum weight without looking at private
-        rows. Weights above this maximum are lowered to it. Weights are supported only for
+        rows. Weights above this maximum are lowered to it, and negative weights count as 0. Weights
+        must not be missing. Weights are supported only for
         `MarginalQueries` with ``"auto"``. The weights of public rows are ignored, so all public
         rows count equally.
     budget : PrivacyBudget, default=None
@@ -127,6 +128,9 @@ class PAPQueryRelease(FittedReleaseMixin):
     SlicedPublicDataWarning
         If `X_public` and `X` have the same number of rows, so that cross-validation would split
         both.
+    UncoveredBoundsWarning
+        If many weights exceed their declared maximum, according to public rows or to the released
+        sum of the weights.
     UnknownCategoriesWarning
         If most values of a categorical column in the rows passed to `score` or `holds` are unknown.
 
@@ -313,6 +317,14 @@ class PAPQueryRelease(FittedReleaseMixin):
             )
         if column.nullable:
             raise ValueError(f"The weights in column {column.name} must not be missing.")
+        if (column.values + column.offset < 0).any():
+            raise ValueError(
+                f"The weights in column {column.name} must not be negative, but a public weight "
+                "is. Replicate weights with negative values are not supported."
+            )
+        if (column.values > column.high).any():  # public weights; encoded rows are clipped
+            is_lowered = rows.X_public[: rows.n_public, position] >= column.high
+            warn_if_lowered(column.name, float(is_lowered.mean()))
         if len(rows.schema.columns) == 1:
             raise ValueError("X must have at least one column in addition to the weights.")
         return queries.weighted(WeightColumn(position, high, column.offset))

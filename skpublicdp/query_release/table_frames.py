@@ -155,7 +155,10 @@ def describe_number(
             above, up_to, options.level, simultaneous=options.simultaneous
         )
     edges = np.concatenate([[column.low], cuts, [column.high]])
-    keys: GroupColumns = {position: bin_labels(edges, column)}
+    labels = bin_labels(edges, column)
+    if not column.is_bounded and len(cuts):  # numbers beyond the bounds are counted at the ends
+        labels[0], labels[-1] = f"<= {column.format(cuts[0])}", f"> {column.format(cuts[-1])}"
+    keys: GroupColumns = {position: labels}
     values = _with_ends("fraction", fractions, ends) | _counts(fractions, ends, options)
     return _arrange(released, keys, values, wide, len(fractions))
 
@@ -227,6 +230,13 @@ def group_mean_values(released: FittedRelease, position: int, groups: Sequence[i
     exists = weights > 0
     if released.answers.has_intervals:  # a group that may be empty has no mean
         exists &= released.answers.intervals(cells, GROUP_LEVEL, simultaneous=False)[:, 0] > 0
+        if released.schema.columns[position].nullable:  # nor has one without values
+            without_value = cells.copy()
+            without_value[:, position] = len(released.queries.cell_names(position)) - 1
+            missing = released.answers.share_intervals(
+                without_value, cells, GROUP_LEVEL, simultaneous=False
+            )
+            exists &= missing[:, 1] < 1
     indices = np.flatnonzero(exists).tolist()
     return GroupMeans(indices, totals[indices] / weights[indices])
 
@@ -329,10 +339,9 @@ def _spread(
     n_rows = len(next(iter(groups.values()), [None]))
     n_columns = len(categories) // n_rows
     names = [released.schema.names[group] for group in groups]
+    value_columns = values.reshape(n_rows, n_columns).T
     wide: Columns = {}
-    for category, column in zip(
-        categories[:n_columns], values.reshape(-1, n_columns).T, strict=True
-    ):
+    for category, column in zip(categories[:n_columns], value_columns, strict=True):
         name = str(category)
         while name in wide or name in names:
             name = f"{released.schema.names[position]} = {name}"

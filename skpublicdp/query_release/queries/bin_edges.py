@@ -215,7 +215,15 @@ def _describe_ranges(column: Column, cuts: Floats) -> list[str]:
     """Return the range of each bin of a numeric column as text, such as "18 to 22.5".
 
     A bin contains the upper end of its range, and only the first bin contains the lower end.
+    Without declared bounds, the first and the last bin have no outer end, since they also count all
+    numbers beyond the public range.
     """
+    if not column.is_bounded:
+        texts = column.format_all(cuts)
+        if not texts:
+            return ["any"]
+        inner = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
+        return [f"<= {texts[0]}", *inner, f"> {texts[-1]}"]
     ends = [column.low, *cuts.tolist(), column.high]
     if column.low == column.high:
         return [column.format(column.low)]
