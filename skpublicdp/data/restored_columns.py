@@ -155,9 +155,9 @@ def time_zone_of(dtype: Any) -> str | None:
 def _as_numpy(column: Values, dtype: np.dtype[Any]) -> Values:
     """Return numbers, booleans or dates as a numpy dtype, moved into the range of this dtype."""
     if dtype.kind == "M":
-        limits = np.array([-(2**63) + 1, 2**63 - 1]).astype(dtype)
         if np.datetime_data(dtype)[0] == "ns":  # other units have a wider range
-            column = np.clip(column, *limits.astype(column.dtype))
+            limit = np.datetime64((2**63 - 1) // 1000, "us")
+            column = np.clip(column, np.datetime64(-((2**63 - 1) // 1000), "us"), limit)
         return column.astype(dtype)
     if dtype.kind == "f":
         limit = np.finfo(dtype).max

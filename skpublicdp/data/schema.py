@@ -541,7 +541,7 @@ def _exact_offset(public_parts: Sequence[Any]) -> int:
     2**53, the offset is the middle of the range, and otherwise it is 0. The offset is also 0 if
     some public values are not integers.
     """
-    arrays = [np.ma.getdata(part) for part in public_parts]
+    arrays = [part.compressed() if np.ma.isMaskedArray(part) else part for part in public_parts]
     integer_arrays = [array for array in arrays if array.dtype.kind in "iu"]
     non_empty = [array for array in integer_arrays if len(array)]
     if not non_empty or len(integer_arrays) != len(public_parts):

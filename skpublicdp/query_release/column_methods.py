@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Integral
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from skpublicdp.query_release.group_distributions import ColumnByGroup, Interval
 from skpublicdp.query_release.queries.bin_edges import encode_edges
 from skpublicdp.query_release.row_answers import ColumnDistribution
 from skpublicdp.query_release.synthetic import WeightedRows
-from skpublicdp.query_release.table_frames import GROUP_LEVEL, group_means
+from skpublicdp.query_release.table_frames import ALL_MISSING, GROUP_LEVEL, group_means
 
 
 class ColumnMethodsMixin:
@@ -519,7 +519,7 @@ class ColumnMethodsMixin:
             missing = self._released.intervals(cell, GROUP_LEVEL, simultaneous=False)[0, 1]
         else:
             missing = self._released.answer(cell)[0]
-        return np.full(np.shape(results), np.nan) if missing >= 1 else results
+        return np.full(np.shape(results), np.nan) if missing > ALL_MISSING else results
 
     def _missing_cell(self, column: str | int | None) -> dict[int, str] | None:
         """Return the query for missing values in a column, or None if they are not allowed."""
@@ -573,7 +573,7 @@ class ColumnMethodsMixin:
 
     def _positions(self, columns: str | int | Sequence[str | int]) -> list[int]:
         """Return the positions of one or more columns, which are given by name or position."""
-        columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
+        columns = [columns] if isinstance(columns, str | Real) else list(columns)
         return [self._schema.position(column) for column in columns]
 
     def _distribution_with_intervals(

@@ -26,6 +26,10 @@ GROUP_LEVEL = 0.95
 """Level of the interval for a group's fraction; if this interval contains 0, the group may be
 empty."""
 
+ALL_MISSING = 1 - 1e-6
+"""If the interval for the fraction of missing values ends above this number, possibly all values are
+missing. Ends are computed by bisection, so they are not exactly 1."""
+
 MIN_SHOWN_COUNT = 1e-6
 """Smallest count that is displayed; smaller counts, which raking leaves in nearly empty cells, are
 shown as 0."""
@@ -236,7 +240,7 @@ def group_mean_values(released: FittedRelease, position: int, groups: Sequence[i
             missing = released.answers.share_intervals(
                 without_value, cells, GROUP_LEVEL, simultaneous=False
             )
-            exists &= missing[:, 1] < 1
+            exists &= missing[:, 1] < ALL_MISSING
     indices = np.flatnonzero(exists).tolist()
     return GroupMeans(indices, totals[indices] / weights[indices])
 
