@@ -261,9 +261,9 @@ class PrivacyBudget:
             If the event costs more than the remaining budget, if it is the second seeded event, or
             if its ticket has already been used. The budget is not charged in these cases.
         """
-        if not isinstance(who, str) or not 0 <= n_rows < 1 << 63:
+        if not (isinstance(who, str) and is_valid_text(who)) or not 0 <= n_rows < 1 << 63:
             raise ValueError(
-                "who must be a string and n_rows a non-negative integer; "
+                "who must be a string without surrogates and n_rows a non-negative integer; "
                 f"got {who!r} and {n_rows!r}."
             )
         now = datetime.now(UTC).isoformat(timespec="seconds")

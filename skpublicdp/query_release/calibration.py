@@ -45,6 +45,10 @@ ROWS_PER_EMPTY_CELL = 500
 MIN_CALIBRATED_FRACTION = 1e-9
 """Fraction below which a cell counts as empty, so that its rows have no calibration factor."""
 
+MIN_EIGENVALUE = 1e-10
+"""Relative size below which an eigenvalue of the Gram matrix of known margins counts as 0. Since the
+cells of each margin sum to 1, some eigenvalues are 0 up to rounding."""
+
 MAX_NAMED_CELLS = 10
 """Maximum number of cells listed in an error message."""
 
@@ -282,7 +286,9 @@ class _CalibrationEffect:
     @cached_property
     def _inverse_gram(self) -> Floats:
         """Pseudoinverse of the Gram matrix of the known margins' cells."""
-        inverse: NDArray[Any] = np.linalg.pinv(self._gram(self.after), hermitian=True)
+        inverse: NDArray[Any] = np.linalg.pinv(
+            self._gram(self.after), MIN_EIGENVALUE, hermitian=True
+        )
         return inverse
 
     @cached_property

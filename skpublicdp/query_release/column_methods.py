@@ -66,7 +66,10 @@ class ColumnMethodsMixin:
         if by is not None:
             return self._by_group(column, by).cdf(np.ravel(np.asarray(x)))
         distribution, schema_column = self._distribution(column)
-        return self._or_nan(column, distribution.cdf(schema_column.from_user(x)))
+        numbers = schema_column.from_user(x)
+        if not self._has_values(column):
+            return np.full(numbers.shape, np.nan)
+        return distribution.cdf(numbers)
 
     def cdf_interval(
         self,
@@ -172,8 +175,10 @@ class ColumnMethodsMixin:
         if by is not None:
             return self._by_group(column, by).quantile(_check_fractions(p).ravel())
         distribution, schema_column = self._distribution(column)
-        quantiles = self._or_nan(column, distribution.quantile(_check_fractions(p)))
-        return schema_column.to_user(quantiles)
+        p = _check_fractions(p)
+        if not self._has_values(column):
+            return schema_column.to_user(np.full(p.shape, np.nan))
+        return schema_column.to_user(distribution.quantile(p))
 
     def quantile_interval(
         self,
@@ -255,8 +260,9 @@ class ColumnMethodsMixin:
         """
         distribution, _ = self._distribution(column)
         above, up_to = self._encode_bins(edges, column)
-        fractions = distribution.cdf(up_to) - distribution.cdf(above)
-        return self._or_nan(column, fractions)
+        if not self._has_values(column):
+            return np.full(up_to.shape, np.nan)
+        return distribution.cdf(up_to) - distribution.cdf(above)
 
     def histogram_interval(
         self,
@@ -353,8 +359,8 @@ class ColumnMethodsMixin:
             position = self._numeric_position(column)
             return group_means(self._released, position, self._positions(by))
         distribution, schema_column = self._distribution(column)
-        mean = self._or_nan(column, np.array(distribution.mean()))
-        return schema_column.to_user(mean).item()
+        mean = distribution.mean() if self._has_values(column) else np.nan
+        return schema_column.to_user(np.array(mean)).item()
 
     def mean_interval(
         self,
@@ -502,24 +508,22 @@ class ColumnMethodsMixin:
         interval = self._released.intervals([cell], level, simultaneous=False)[0]
         return interval
 
-    def _or_nan(
-        self, column: str | int | None, results: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """Return results about the rows with a value, or NaN if there may be no row with a value.
+    def _has_values(self, column: str | int | None) -> bool:
+        """Indicate whether some row surely has a value in a numeric column.
 
-        This is the case if the interval for the fraction of rows without a value contains 1.
+        Otherwise, the interval for the fraction of rows without a value contains 1.
         """
         position = self._numeric_position(column)
         answers, queries = self._released.answers, self._released.queries
         may_be_missing = self._schema.columns[position].nullable and queries.has_tables
         if not (may_be_missing and answers.is_measured(position)):
-            return results
+            return True
         cell = [{position: MISSING}]
         if answers.has_intervals:
             missing = self._released.intervals(cell, GROUP_LEVEL, simultaneous=False)[0, 1]
         else:
             missing = self._released.answer(cell)[0]
-        return np.full(np.shape(results), np.nan) if missing > ALL_MISSING else results
+        return bool(missing <= ALL_MISSING)
 
     def _missing_cell(self, column: str | int | None) -> dict[int, str] | None:
         """Return the query for missing values in a column, or None if they are not allowed."""

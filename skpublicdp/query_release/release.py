@@ -28,6 +28,7 @@ from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.schema import Schema
+from skpublicdp.data.validation import feature_labels, feature_names
 from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
 from skpublicdp.query_release.marginals.weights import WeightColumn, warn_if_lowered
@@ -265,7 +266,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         try:
             return self._fit(X, X_public, is_public, groups)
         except NotNumbersError as error:
-            error.args = (_advise_missing_cells(error),)
+            error.args = (_advise_missing_cells(error, self._name_of_weights),)
             raise
 
     def _fit(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> Self:
@@ -300,6 +301,14 @@ class PAPQueryRelease(FittedReleaseMixin):
         )
         self.expected_error_ = released.answers.expected_error()
         return self
+
+    @property
+    def _name_of_weights(self) -> str | None:
+        """Name of the column of weights, as in error messages."""
+        if self.weights is None or isinstance(self.weights, str) or feature_labels(self):
+            return None if self.weights is None else str(self.weights)
+        names = feature_names(self)
+        return names[self.weights] if 0 <= self.weights < len(names) else None
 
     def _weighted(self, queries: QueryClass, rows: Dataset) -> QueryClass:
         """Return a copy of the query class that uses the column of survey weights."""
@@ -356,20 +365,24 @@ class PAPQueryRelease(FittedReleaseMixin):
         return enumerate_completions(rows, missing_columns) if is_completed else rows
 
 
-def _advise_missing_cells(error: NotNumbersError) -> str:
+def _advise_missing_cells(error: NotNumbersError, weights: str | None) -> str:
     """Return the message about missing private numbers, with advice to count them in a cell.
 
-    The message depends on the types of columns only, like the original message.
+    The message depends on the types of columns only, like the original message. Weights, in the
+    column with the name `weights`, must not be missing and have no cell.
     """
     if not error.names:
         return str(error)
-    listed = ", ".join(map(repr, error.names[:MAX_LISTED_COLUMNS]))
-    listed += ", ..." if len(error.names) > MAX_LISTED_COLUMNS else ""
+    names = [name for name in error.names if name != weights]
+    listed = ", ".join(map(repr, names[:MAX_LISTED_COLUMNS]))
+    listed += ", ..." if len(names) > MAX_LISTED_COLUMNS else ""
     advice = (
         f"To count missing numbers, pass MarginalQueries(missing=[{listed}]) as queries; for other "
         "query classes, impute with PublicFit(SimpleImputer()); declare text as text in X and "
         "X_public."
     )
+    if weights in error.names:
+        advice = f"Weights in column {weights} must be given for all rows. " + advice * bool(names)
     return str(error).replace(IMPUTATION_ADVICE, advice)
 
 

@@ -27,7 +27,7 @@ GROUP_LEVEL = 0.95
 empty."""
 
 ALL_MISSING = 1 - 1e-6
-"""If the interval for the fraction of missing values ends above this number, possibly all values are
+"""If the interval for the fraction of missing values ends above this number, all values may be
 missing. Ends are computed by bisection, so they are not exactly 1."""
 
 MIN_SHOWN_COUNT = 1e-6
