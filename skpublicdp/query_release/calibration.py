@@ -46,8 +46,8 @@ MIN_CALIBRATED_FRACTION = 1e-9
 """Fraction below which a cell counts as empty, so that its rows have no calibration factor."""
 
 MIN_EIGENVALUE = 1e-10
-"""Relative size below which an eigenvalue of the Gram matrix of known margins counts as 0. Since the
-cells of each margin sum to 1, some eigenvalues are 0 up to rounding."""
+"""Relative size below which an eigenvalue of the Gram matrix of known margins counts as 0. Since
+the cells of each margin sum to 1, some eigenvalues are 0 up to rounding."""
 
 MAX_NAMED_CELLS = 10
 """Maximum number of cells listed in an error message."""

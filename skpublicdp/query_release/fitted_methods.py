@@ -210,7 +210,9 @@ class FittedReleaseMixin(
         DataFrame or dict of str to ndarray
             The columns, then ``fraction`` (or ``share``) with the ends ``low`` and ``high`` of its
             interval. With `counts`, the columns ``count``, ``count_low`` and ``count_high`` are
-            added. The result is a frame of the same library as `X`, and a dict if `X` is an array.
+            added. If a column of `X` in the table has such a name, an underscore is appended to the
+            name of the result column, as in ``fraction_``. Categories of which some cells are text
+            are text in all methods. The result is a frame of the same library as `X`, and a dict if `X` is an array.
             For rows that are read in chunks, the library is the one of the chunks, for example
             pyarrow for Parquet files and DuckDB. Categories whose type declares an order keep this
             order. All other categories are sorted, and numbers within strings are
