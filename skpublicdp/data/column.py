@@ -392,8 +392,8 @@ def format_numbers(numbers: Floats | Sequence[float]) -> list[str]:
 
     Examples
     --------
-    >>> format_numbers([0.25, 1e6, 1_127_612.5]), format_numbers([20_000_000.25, 20_000_000.5])
-    (['0.25', '1000000', '1127612.5'], ['20000000.25', '20000000.5'])
+    >>> format_numbers([0.25, 1e6, 1_127_612.5]), format_numbers([1e9, 1e9 + 0.125])
+    (['0.25', '1000000', '1127612.5'], ['1000000000', '1000000000.1'])
     """
     values = np.asarray(numbers, dtype=np.float64).tolist()
     for digits in range(SHOWN_DIGITS, MAX_DIGITS + 1):

@@ -90,8 +90,8 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
             had_zone, has_zone = at_fit.time_zone is not None, type_.time_zone is not None
             with_zone = {True: "dates with a time zone", False: "dates without a time zone"}
             if had_zone != has_zone:
-                message = kind_mismatch_message(name, with_zone[had_zone], with_zone[has_zone])
-                raise ValueError(message)
+                expected, actual = with_zone[had_zone], with_zone[has_zone]
+                raise ValueError(kind_mismatch_message(name, expected, actual))
         is_categorical = isinstance(at_fit, Column) and at_fit.categorical
         if not is_accepted and (is_categorical or not is_converted):
             raise ValueError(kind_mismatch_message(name, expected, type_.kind))
