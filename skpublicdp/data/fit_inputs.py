@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.data.bounds import column_position, parse_bounds
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.labels import (
     TargetReader,
@@ -20,21 +21,16 @@ from skpublicdp.data.labels import (
 )
 from skpublicdp.data.one_hot import ColumnRun, find_one_hot_runs
 from skpublicdp.data.public_rows import (
+    DescribedRows,
     augment_public,
+    described_bounds,
+    is_described,
     public_data_assumptions,
     reference_in_place_of_public,
-    with_described_bounds,
     without_augmentation,
 )
 from skpublicdp.data.roles import RowRoles, split_roles
-from skpublicdp.data.schema import (
-    Schema,
-    build_schema,
-    column_names,
-    column_position,
-    frame_labels,
-    parse_bounds,
-)
+from skpublicdp.data.schema import Schema, build_schema, column_names, frame_labels
 from skpublicdp.data.streaming import RowSource, as_rows
 from skpublicdp.data.tables import ColumnType, Table
 from skpublicdp.typing import Floats, Mask
@@ -308,6 +304,54 @@ def bound_ends(bounds: Any, names: Sequence[str], labels: Sequence[Any] = ()) ->
     for position, limits in parse_bounds(bounds, names, labels=labels).items():
         ends[:, position] = limits
     return ends
+
+
+def bounds_of_description(X_public: Any, names: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+    """Return the bounds that public rows from `describe_columns` declare, by name of the column.
+
+    Parameters
+    ----------
+    X_public : object
+        Public rows. For rows that do not come from a description, there are no bounds.
+    names : sequence of str
+        Names of the columns of the fit. If the description has other names, its columns are in the
+        same order.
+    """
+    if not isinstance(X_public, DescribedRows):
+        return dict(described_bounds.get(id(X_public), {})) if is_described(X_public) else {}
+    described = names if set(names) <= set(X_public.columns) else [*X_public.columns]
+    return {
+        name: X_public.bounds[key]
+        for name, key in zip(names, described, strict=False)
+        if key in X_public.bounds
+    }
+
+
+def with_described_bounds(
+    bounds: Any, X_public: Any, names: Sequence[str], labels: Sequence[Any] = ()
+) -> Any:
+    """Return the parameter `bounds` of a fit, completed by the bounds of described public rows.
+
+    The parameter has precedence. Bounds of all columns are returned unchanged.
+
+    Parameters
+    ----------
+    bounds : array-like, mapping or None
+        Parameter of the estimator.
+    X_public : object
+        Public rows, as passed to `fit`.
+    names, labels : sequence
+        Names and labels of the columns, as in `parse_bounds`.
+    """
+    described = bounds_of_description(X_public, names)
+    if not described or not (bounds is None or isinstance(bounds, Mapping)):
+        return bounds
+    given = {column_position(column, names, labels) for column in bounds or ()}
+    completed = dict(bounds or {})
+    for name, pair in described.items():
+        if column_position(name, names, labels) not in given:
+            completed[name] = pair
+    return completed
 
 
 def public_labels(

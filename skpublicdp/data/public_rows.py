@@ -13,16 +13,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
+from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.column import DAY, MAX_LISTED_COLUMNS
+from skpublicdp.data.container import Container
 from skpublicdp.data.metadata_files import ColumnMetadata, read_metadata
-from skpublicdp.data.schema import (
-    REFERENCE_BOUND,
-    Column,
-    Schema,
-    column_position,
-    parse_bounds,
-)
-from skpublicdp.data.tables import Container, Table
+from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema
+from skpublicdp.data.tables import Table
 from skpublicdp.data.validation import pipeline_advice
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.typing import Floats, Mask
@@ -129,7 +125,7 @@ _described_tables: WeakValueDictionary[int, Any] = WeakValueDictionary()
 """Tables computed from described rows, indexed by `id`. Tables that are no longer used drop out."""
 
 
-_described_bounds: dict[int, dict[str, tuple[Any, Any]]] = {}
+described_bounds: dict[int, dict[str, tuple[Any, Any]]] = {}
 """Bounds of tables with the columns of described rows, indexed by the `id` of the table."""
 
 
@@ -164,57 +160,9 @@ def mark_described(table: Any, bounds: Mapping[str, tuple[Any, Any]] | None = No
     with suppress(TypeError):
         _described_tables[id(table)] = table
         if bounds:
-            _described_bounds[id(table)] = dict(bounds)
-            finalize(table, _described_bounds.pop, id(table), None)
+            described_bounds[id(table)] = dict(bounds)
+            finalize(table, described_bounds.pop, id(table), None)
     return table
-
-
-def bounds_of_description(X_public: Any, names: Sequence[str]) -> dict[str, tuple[Any, Any]]:
-    """Return the bounds that public rows from `describe_columns` declare, by name of the column.
-
-    Parameters
-    ----------
-    X_public : object
-        Public rows. For rows that do not come from a description, there are no bounds.
-    names : sequence of str
-        Names of the columns of the fit. If the description has other names, its columns are in the
-        same order.
-    """
-    if not isinstance(X_public, DescribedRows):
-        return dict(_described_bounds.get(id(X_public), {})) if is_described(X_public) else {}
-    described = names if set(names) <= set(X_public.columns) else [*X_public.columns]
-    return {
-        name: X_public.bounds[key]
-        for name, key in zip(names, described, strict=False)
-        if key in X_public.bounds
-    }
-
-
-def with_described_bounds(
-    bounds: Any, X_public: Any, names: Sequence[str], labels: Sequence[Any] = ()
-) -> Any:
-    """Return the parameter `bounds` of a fit, completed by the bounds of described public rows.
-
-    The parameter has precedence. Bounds of all columns are returned unchanged.
-
-    Parameters
-    ----------
-    bounds : array-like, mapping or None
-        Parameter of the estimator.
-    X_public : object
-        Public rows, as passed to `fit`.
-    names, labels : sequence
-        Names and labels of the columns, as in `parse_bounds`.
-    """
-    described = bounds_of_description(X_public, names)
-    if not described or not (bounds is None or isinstance(bounds, Mapping)):
-        return bounds
-    given = {column_position(column, names, labels) for column in bounds or ()}
-    completed = dict(bounds or {})
-    for name, pair in described.items():
-        if column_position(name, names, labels) not in given:
-            completed[name] = pair
-    return completed
 
 
 def describe_columns(

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import call_silently
+from skpublicdp.data.bounds import has_numbers_as_names
 from skpublicdp.data.public_rows import DescribedRows
-from skpublicdp.data.schema import column_names, frame_labels, has_numbers_as_names
+from skpublicdp.data.schema import column_names, frame_labels
 from skpublicdp.data.sites import RowSubset
 from skpublicdp.data.sources.reader import SourceColumn
 from skpublicdp.data.sources.sites_reader import SiteObject

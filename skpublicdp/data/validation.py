@@ -18,15 +18,10 @@ from sklearn.utils.validation import validate_data
 
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
 from skpublicdp._internal.text import is_valid_text
+from skpublicdp.data.bounds import has_numbers_as_names
 from skpublicdp.data.column import MAX_LISTED_COLUMNS
-from skpublicdp.data.dates import read_time_zone
 from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds, kind_mismatch_message
-from skpublicdp.data.schema import (
-    column_names,
-    has_numbers_as_names,
-    not_numbers_message,
-    to_numbers,
-)
+from skpublicdp.data.schema import column_names, not_numbers_message, to_numbers
 from skpublicdp.data.streaming import is_streamed
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -202,8 +197,6 @@ def check_types(table: Table) -> None:
                 "The names of the columns must be text that can be written in UTF-8, but the name "
                 f"{name!r} contains surrogates. Rename the column."
             )
-        if type_.time_zone is not None:
-            read_time_zone(type_.time_zone)  # raises an error if the zone is unknown
         if type_.kind == "complex numbers":
             raise ValueError(
                 f"Complex data not supported: column {name} must contain real numbers. Use its "
@@ -374,11 +367,6 @@ def feature_names(estimator: BaseEstimator) -> tuple[str, ...]:
     """Return the column names seen in `fit`, or x0, x1 and so on for unnamed columns."""
     default_names = [f"x{column}" for column in range(estimator.n_features_in_)]
     return tuple(map(str, getattr(estimator, "feature_names_in_", default_names)))
-
-
-def feature_labels(estimator: BaseEstimator) -> tuple[Any, ...]:
-    """Return the column labels seen in `fit` if they are numbers, or else an empty tuple."""
-    return getattr(estimator, "_numbers_as_names", ())
 
 
 RESHAPE = (

@@ -31,16 +31,11 @@ from skpublicdp.base_learner import (
     is_repeatable,
     mechanism_event,
 )
-from skpublicdp.data.fit_inputs import bound_ends
+from skpublicdp.data.bounds import bounds_by_position, feature_labels
+from skpublicdp.data.fit_inputs import bound_ends, with_described_bounds
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
-from skpublicdp.data.public_rows import (
-    is_described,
-    mark_described,
-    public_data_assumptions,
-    with_described_bounds,
-)
-from skpublicdp.data.schema import bounds_by_position
-from skpublicdp.data.validation import feature_labels, feature_names
+from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
+from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import BaseAccuracy
 from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds
 from skpublicdp.hypotheses.base import check_public_values

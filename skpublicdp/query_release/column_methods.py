@@ -577,8 +577,8 @@ class ColumnMethodsMixin:
 
     def _positions(self, columns: str | int | Sequence[str | int]) -> list[int]:
         """Return the positions of one or more columns, which are given by name or position."""
-        columns = [columns] if isinstance(columns, str | Real) else list(columns)
-        return [self._schema.position(column) for column in columns]
+        names: Sequence[Any] = [columns] if isinstance(columns, str | int | Real) else list(columns)
+        return [self._schema.position(name) for name in names]
 
     def _distribution_with_intervals(
         self, column: str | int | None

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.public_rows import reference_sample
-from skpublicdp.data.schema import Column, column_names, parse_bounds
+from skpublicdp.data.schema import Column, column_names
 from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.data.tables import BOOLEAN, DATE, NUMBER, Table, add_constant_columns, is_frame
 

@@ -23,12 +23,13 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp.accounting import REPLACE_ROW
+from skpublicdp.data.bounds import feature_labels
 from skpublicdp.data.column import IMPUTATION_ADVICE, MAX_LISTED_COLUMNS
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.schema import Schema
-from skpublicdp.data.validation import feature_labels, feature_names
+from skpublicdp.data.validation import feature_names
 from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
 from skpublicdp.query_release.marginals.weights import WeightColumn, warn_if_lowered

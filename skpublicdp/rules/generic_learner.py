@@ -16,11 +16,11 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
-from skpublicdp.data.fit_inputs import bound_ends
+from skpublicdp.data.bounds import bounds_by_position, feature_labels, parse_bounds
+from skpublicdp.data.fit_inputs import bound_ends, with_described_bounds
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
-from skpublicdp.data.public_rows import reference_sample, with_described_bounds
-from skpublicdp.data.schema import bounds_by_position, parse_bounds
-from skpublicdp.data.validation import feature_labels, feature_names
+from skpublicdp.data.public_rows import reference_sample
+from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import Cover, Hypothesis, HypothesisClass, PublicSample

@@ -21,10 +21,10 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp.accounting import Pure, exact_fraction
+from skpublicdp.data.bounds import feature_labels, parse_bounds
 from skpublicdp.data.public_rows import reference_sample
 from skpublicdp.data.roles import cap_rows_per_group
-from skpublicdp.data.schema import parse_bounds
-from skpublicdp.data.validation import check_rows, feature_labels, feature_names
+from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import quantile_error
 from skpublicdp.guarantees.sanitizer_bounds import MIN_LEVELS, n_levels

@@ -20,7 +20,8 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.data import describe_columns
-from skpublicdp.data.schema import MISSING, OTHER, parse_bounds
+from skpublicdp.data.bounds import parse_bounds
+from skpublicdp.data.schema import MISSING, OTHER
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.query_release import MarginalQueries, ThresholdQueries
 from skpublicdp.query_release.table_frames import RESULT_COLUMNS

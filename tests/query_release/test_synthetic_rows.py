@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import norm
 
 from skpublicdp import PAPQueryRelease
+from skpublicdp.data.container import Container
 from skpublicdp.data.schema import MISSING, OTHER, Column, Schema
-from skpublicdp.data.tables import Container
 from skpublicdp.exceptions import SyntheticTailsWarning
 from skpublicdp.privacy.ledger import public_seed
 from skpublicdp.query_release import (

@@ -1,15 +1,173 @@
-"""Decoded columns as arrays and series that have the types of the rows passed to `fit`."""
+"""Containers of decoded rows: arrays and frames with the types of the rows passed to `fit`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import narwhals.stable.v2 as nw
 import numpy as np
+from narwhals.dtypes import DType
 from numpy.typing import NDArray
 
+from skpublicdp.data.dates import dates_from_user
+
 Values = NDArray[Any]
+"""Values of one column, shape (n_rows,)."""
+
+
+@dataclass(frozen=True)
+class Container:
+    """Library and column labels of a table, from which tables of the same kind can be built.
+
+    It holds no rows.
+
+    Attributes
+    ----------
+    library : str or None
+        Name of a frame's library, such as "pandas", or None for arrays.
+    labels : tuple
+        Column labels.
+    dtypes : tuple
+        Types of the columns in the library, or the type of an array. The tuple is empty if the
+        types are not known.
+    """
+
+    library: str | None
+    labels: tuple[Any, ...]
+    dtypes: tuple[Any, ...] = ()
+
+    def typed_column(self, column: Values, categories: NDArray[Any]) -> tuple[Values, DType]:
+        """Return the values and the narwhals type of a frame column.
+
+        For numbers and dates, the numpy type determines the narwhals type. For other columns, the
+        public categories determine the type. The values never affect the type. In pandas,
+        categories of several types are stored as objects, whereas other libraries store them as
+        text. In other libraries, boolean categories become booleans, and missing values become
+        False.
+
+        Parameters
+        ----------
+        column : ndarray, shape (n_rows,)
+            Decoded values, with dtype object for a categorical column.
+        categories : ndarray
+            Public categories.
+        """
+        if column.dtype != object:
+            # by numpy's dtype.kind: floats, signed integers, dates
+            type_of_kind = {"f": nw.Float64(), "i": nw.Int64(), "M": nw.Datetime("us")}
+            return column, type_of_kind[column.dtype.kind]
+        category_types = set(map(type, categories.tolist()))
+        if self.library == "pandas":
+            return column, nw.String() if category_types <= {str} else nw.Object()
+        values = column.tolist()
+        if category_types == {bool}:
+            return np.array([value is True for value in values], dtype=bool), nw.Boolean()
+        return object_array(list(map(str, values))), nw.String()
+
+    @property
+    def time_zones(self) -> tuple[str | None, ...]:
+        """Time zone of each column of dates, or an empty tuple if the types are not known."""
+        return tuple(map(time_zone_of, self.dtypes))
+
+    def restore(self, columns: Sequence[Values], categories: Sequence[NDArray[Any] | None]) -> Any:
+        """Combine columns into a frame or array with the types of the rows passed to `fit`.
+
+        The types do not depend on the values. Numbers and dates that a type cannot represent are
+        moved to its nearest number.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray, each of shape (n_rows,)
+            Values of the columns. Missing values are None, NaN, NaT or masked.
+        categories : sequence of ndarray or None
+            Public categories of the categorical columns, and None for numbers and dates.
+        """
+        if not self.dtypes:
+            plain = [np.ma.filled(c.astype(float), np.nan) if np.ma.isMA(c) else c for c in columns]
+            return self.build(plain)
+        if self.library is None:
+            return restore_array(columns, self.dtypes[0])
+        names = [str(number) for number in range(len(columns))]
+        restored = [
+            restore_series(self.library, name, *column).alias(name).to_frame()
+            for name, *column in zip(names, columns, categories, self.dtypes, strict=True)
+        ]
+        return self._with_labels(nw.concat(restored, how="horizontal"), names)
+
+    def build(
+        self,
+        columns: Sequence[Values],
+        types: Sequence[DType] | None = None,
+        time_zones: Sequence[str | None] = (),
+        levels: Mapping[int, Sequence[str]] | None = None,
+    ) -> Any:
+        """Combine columns into a frame or array that has the library and labels of this container.
+
+        An array has a numeric type if all columns are numeric, and otherwise dtype object.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray, each of shape (n_rows,)
+            Values of the columns.
+        types : sequence of narwhals types, optional
+            Types of the columns of a frame. By default, the types are inferred from the values.
+        time_zones : sequence of str or None, optional
+            Time zones of the columns of a frame. Dates in these columns are read without a zone.
+        levels : mapping of int to sequence of str, optional
+            Ordered categories of text columns of a frame, by position. Libraries without ordered
+            categories keep the text.
+        """
+        if self.library is None:
+            if all(column.dtype.kind in "iuf" for column in columns):
+                return np.column_stack(columns)
+            array = np.empty((len(columns[0]), len(columns)), dtype=object)
+            for position, column in enumerate(columns):
+                array[:, position] = column
+            return array
+        # numbered because pandas labels need not be strings or distinct; renamed at the end
+        names = [str(number) for number in range(len(columns))]
+        # only pandas supports columns with values of several types
+        if types is None and self.library != "pandas":
+            columns = [_text_if_mixed(column) for column in columns]
+        schema = None if types is None else dict(zip(names, types, strict=True))
+        backend: Any = self.library
+        plain = [
+            dates_from_user(column, zone) if zone is not None else column
+            for column, zone in itertools.zip_longest(columns, time_zones)
+        ]
+        frame = nw.from_dict(dict(zip(names, plain, strict=True)), schema, backend=backend)
+        for name, zone in zip(names, time_zones, strict=False):
+            if zone is not None:
+                dates = nw.col(name).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+                frame = frame.with_columns(dates)
+        for position, categories in (levels or {}).items():
+            if self.library != "pyarrow":
+                ordered = nw.col(names[position]).cast(nw.Enum(categories))
+                frame = frame.with_columns(ordered)
+        return self._with_labels(frame, names)
+
+    def _with_labels(self, frame: Any, names: Sequence[str]) -> Any:
+        """Return a narwhals frame with numbered columns as a frame of its library."""
+        native = frame.to_native()
+        if hasattr(native, "set_axis"):  # pandas, whose labels need not be strings
+            return native.set_axis(list(self.labels), axis=1)
+        return frame.rename(dict(zip(names, self.labels, strict=True))).to_native()
+
+
+def object_array(values: list[Any]) -> Values:
+    """Return a one-dimensional array of dtype object, without inferring a type from the values."""
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    return objects
+
+
+def _text_if_mixed(column: Values) -> Values:
+    """Convert a column whose values have several Python types to text."""
+    has_one_type = column.dtype != object or len(set(map(type, column.tolist()))) < 2
+    return column if has_one_type else column.astype(str)
 
 
 def restore_array(columns: Sequence[Values], dtype: np.dtype[Any]) -> Values:
