@@ -87,6 +87,12 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
         # A single text value changes the type of all columns of an array. The estimator then
         # converts the values of numeric columns, so their type is not a reason for rejection.
         is_converted = not table.is_frame and new_kind != DATE and expected in (NUMBER, BOOLEAN)
+        if isinstance(at_fit, Column) and at_fit.is_datetime and new_kind == DATE:
+            had_zone, has_zone = at_fit.time_zone is not None, type_.time_zone is not None
+            with_zone = {True: "dates with a time zone", False: "dates without a time zone"}
+            if had_zone != has_zone:
+                expected, actual = with_zone[had_zone], with_zone[has_zone]
+                raise ValueError(kind_mismatch_message(name, expected, actual))
         is_categorical = isinstance(at_fit, Column) and at_fit.categorical
         if not is_accepted and (is_categorical or not is_converted):
             raise ValueError(kind_mismatch_message(name, expected, type_.kind))

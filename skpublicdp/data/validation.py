@@ -14,6 +14,8 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
+from skpublicdp._internal.text import is_valid_text
+from skpublicdp.data.bounds import has_numbers_as_names
 from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds, kind_mismatch_message
 from skpublicdp.data.schema import column_names
@@ -197,6 +199,11 @@ def refuse_text(estimator: Any, public: Table) -> None:
 def check_types(table: Table) -> None:
     """Raise ValueError if a column has a type that no estimator supports."""
     for name, type_ in zip(column_names(table), table.types, strict=True):
+        if not is_valid_text(name):
+            raise ValueError(
+                "The names of the columns must be text that can be written in UTF-8, but the name "
+                f"{name!r} contains surrogates. Rename the column."
+            )
         if type_.kind == "complex numbers":
             raise ValueError(
                 f"Complex data not supported: column {name} must contain real numbers. Use its "
@@ -230,6 +237,10 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
         validate_data(estimator, placeholder, reset=True, skip_check_array=True)
         if has_names:
             estimator.feature_names_in_ = np.array(labels, dtype=object)
+        elif has_numbers_as_names(labels):
+            estimator._numbers_as_names = tuple(labels)
+        elif hasattr(estimator, "_numbers_as_names"):
+            del estimator._numbers_as_names
         return table
     fitted_names = getattr(estimator, "feature_names_in_", None)
     if fitted_names is None or not has_names:
