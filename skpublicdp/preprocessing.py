@@ -353,21 +353,23 @@ class PublicFit(HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
             Error raised by the transformer.
         """
         name = type(self._transformer_or_default()).__name__
-        reason = " ".join(str(error).split())
+        reason = " ".join(str(error).split()).rstrip(".")
         if not isinstance(error, ValueError):
             reason = f"{type(error).__name__}: {reason}"
-        is_about_values = any(word in reason for word in ("convert", "dtype", "operand", "isnan"))
+        is_about_values = any(
+            word in reason for word in ("convert", "DType", "dtype", "operand", "isnan", "sequence")
+        )
         if is_about_values and not sparse.issparse(public):
             table = Table(public)
             for column, type_ in zip(column_names(table), table.types, strict=True):
                 if type_.kind not in (NUMBER, BOOLEAN):
                     kind = "objects" if type_.kind == ANYTHING else type_.kind
                     reason = (
-                        f"{reason.rstrip('.')}. Column {column} contains {kind}: encode this "
-                        "column, or select columns with a ColumnTransformer."
+                        f"{reason}. Column {column} contains {kind}: encode this column, or select "
+                        "columns with a ColumnTransformer"
                     )
                     break
-        return ValueError(f"{name} could not be fitted to the public rows: {reason}")
+        return ValueError(f"{name} could not be fitted to the public rows: {reason}.")
 
     def _validate(self, X: Any, *, reset: bool, name: str = "X") -> Any:
         """Return rows as an array, a sparse matrix or a frame, after validation.

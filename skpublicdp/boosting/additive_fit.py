@@ -39,16 +39,19 @@ from skpublicdp.boosting.budget_split import (
     trial_event,
 )
 from skpublicdp.boosting.covariate_shift import (
-    NO_DRIFT,
-    DriftReport,
     ShiftEstimate,
     calibrate_weights,
+    noisy_shift,
+    normal_scores,
+)
+from skpublicdp.boosting.drift import (
+    NO_DRIFT,
+    DriftReport,
     expected_bin_shares,
     flattened_weights,
     histogram_drift,
-    noisy_shift,
-    normal_scores,
     overlapping_columns,
+    predict_counts,
 )
 from skpublicdp.boosting.fitted_model import LogisticFit
 from skpublicdp.boosting.histograms import (
@@ -228,7 +231,7 @@ def _try_interaction_tree(
     """
     warm_start = WarmStart(fit.model, [])
     booster = PrivateTreeBooster(
-        [warm_start], training.candidate_trees(fit.data, fit.overlaps), fit.data, ledger
+        [warm_start], training.candidate_trees(fit.data, fit.usable_columns), fit.data, ledger
     )
 
     def add_tree(share: Fraction) -> float:
@@ -317,9 +320,11 @@ class AdditiveFit:
         self.model = null_model(self.data.binner.offsets, self.n_targets)
         self.design = self.initial_design
         self.overlaps = np.ones(len(self.strategy.blocks), dtype=bool)
-        self._total_weight = self.strategy.total_weight / STRATEGY_UNIT
         self._Z = self.strategy.apply(self.initial_design.X) / STRATEGY_UNIT
-        self._expected_counts, self._expected_count_variances = self._predict_counts()
+        expected = expected_bin_shares(self.data.binner, self.initial_design, self.X_public)
+        self._expected_counts, self._expected_count_variances = predict_counts(
+            expected, self.strategy, self.initial_design
+        )
 
     def run_round(self, ledger: Ledger, budget: StageBudget) -> None:
         """Spend a budget on a gradient histogram of the current model, and update the fit."""
@@ -348,6 +353,12 @@ class AdditiveFit:
         columns = zip(*(posterior.covariances for posterior in self.posteriors), strict=True)
         return [np.array(column) for column in columns]
 
+    @property
+    def usable_columns(self) -> Mask:
+        """Mask of the columns that overlap, or of all columns if most of them do not overlap."""
+        most_overlap = 2 * self.overlaps.sum() >= len(self.overlaps)
+        return self.overlaps if most_overlap else np.ones_like(self.overlaps)
+
     def update(self, noisy: NoisyHistogram) -> None:
         """Condition the scores on a released histogram, and set the model to the posterior means.
 
@@ -373,36 +384,6 @@ class AdditiveFit:
         integers = scores.astype(np.int64)
         self.model = AdditiveModel(integers[:, :-1], integers[:, -1], self.data.binner.offsets)
 
-    def _predict_counts(self) -> tuple[Floats, Floats]:
-        """Predict the measured private counts from the public rows.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_measured,)
-            Expected counts.
-        ndarray of float64, shape (n_measured,)
-            Variances of these predictions due to the sampling of public rows.
-        """
-        n, m = self.initial_design.n, self.initial_design.effective_size
-        expected = expected_bin_shares(self.data.binner, self.initial_design, self.X_public)
-        means = self.strategy.apply(expected.means) / STRATEGY_UNIT
-        squared_blocks = tuple(block**2 for block in self.strategy.blocks)
-        squared_strategy = replace(self.strategy, blocks=squared_blocks)
-        # assuming at least half a public row in each bin ensures that no variance is zero
-        row_shares = np.maximum(expected.row_shares, 0.5 / m)
-        variances = squared_strategy.apply(row_shares) / STRATEGY_UNIT**2
-        for block, is_identity in zip(
-            self.strategy.column_slices, self.strategy.is_identity, strict=True
-        ):
-            # E[x²] - E[x]² for combinations of bins; individual bins are nearly independent
-            if not is_identity:
-                variances[block] -= means[block] ** 2
-        variances = np.maximum(variances, 0.0) / m
-        transferred = self.strategy.apply(expected.transfers) / STRATEGY_UNIT
-        variances += expected.transfer_variances @ transferred**2
-        means[-1], variances[-1] = self._total_weight, 0.0  # the number of rows is public
-        return n * means, n**2 * variances
-
     def _pool_counts(self, noisy: NoisyHistogram) -> None:
         """Average the counts with earlier counts, and reweight the public rows if a shift is found.
 
@@ -416,13 +397,7 @@ class AdditiveFit:
         """
         if noisy.counts is None:
             return
-        n, counts = self.initial_design.n, noisy.counts.copy()
-        for block, is_identity in zip(
-            self.strategy.column_slices, self.strategy.is_identity, strict=True
-        ):
-            if is_identity:  # the counts of all bins add up to n, which is public
-                n_counts = block.stop - block.start
-                counts[block] += (n - counts[block].sum()) / n_counts
+        counts = self.strategy.consistent_counts(noisy.counts, self.initial_design.n)
         old_precision, precision = 1 / self._count_variance, 1 / noisy.count_variance
         total_precision = old_precision + precision
         if self._counts is None:
@@ -432,14 +407,15 @@ class AdditiveFit:
             self._counts = (old_precision * self._counts + precision * counts) / total_precision
         self._count_variance = 1 / total_precision
         if self.drifted:
-            # all counts of the columns that overlap, and the total
+            # a few columns without overlap must not cost the public rows of all others
             is_used = np.ones(len(self._counts), dtype=bool)
-            for block, overlaps in zip(self.strategy.column_slices, self.overlaps, strict=True):
-                is_used[block] = overlaps
+            n_counts = [block.stop - block.start for block in self.strategy.column_slices]
+            is_used[:-1] = np.repeat(self.usable_columns, n_counts)
             variances = np.full(int(is_used.sum()), self._count_variance)
             whitened, Z = whiten_and_reduce(self._counts[is_used], variances, self._Z[:, is_used])
-            calibrated = calibrate_weights(self.initial_design, Z, whitened, 1.0)
-            self.design = replace(calibrated, weights=flattened_weights(calibrated.weights))
+            self.design = calibrate_weights(self.initial_design, Z, whitened, 1.0)
+            if 2 * self.overlaps.sum() >= len(self.overlaps):
+                self.design = replace(self.design, weights=flattened_weights(self.design.weights))
 
     def _test_for_shift(self, counts: Floats, variance: float) -> None:
         """Compute the shift statistic, chi-squared per degree of freedom, from the released counts.
@@ -517,7 +493,7 @@ class AdditiveFit:
         baseline, scale = (values[..., 0] for values in self._baseline())
         priors, statistics = [], []
         for null_rate, sums in zip(baseline, noisy.sums / scale, strict=True):
-            rate = null_rate + self._total_gradient(sums) / n
+            rate = null_rate + self.strategy.estimate_total(sums) / n
             min_rate = min(max(0.01, 3 / n), 0.5)
             rate = float(np.clip(rate, min_rate, 1 - min_rate))
             total, Z = whiten_and_reduce(
@@ -568,21 +544,6 @@ class AdditiveFit:
             replace(prior, factors=mix_gaussians(components, weights))
             for prior, components in zip(priors, posteriors, strict=True)
         ]
-
-    def _total_gradient(self, sums: Floats) -> float:
-        """Estimate the sum of the gradients of all rows.
-
-        The estimate is a precision-weighted average of the measured total and, for each column with
-        measured bins, the sum over its bins.
-        """
-        estimates, precisions = [sums[-1] / self._total_weight], [self._total_weight**2]
-        for block, is_identity in zip(
-            self.strategy.column_slices, self.strategy.is_identity, strict=True
-        ):
-            if is_identity:
-                estimates.append(sums[block].sum())
-                precisions.append(1 / (block.stop - block.start))
-        return float(np.average(estimates, weights=precisions))
 
     def _shrunk_bin_counts(self) -> tuple[Floats, Floats]:
         """Shrink the released counts towards the predicted counts, and compute their variances.

@@ -22,7 +22,7 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp._internal.versions import VersionedMixin
-from skpublicdp.boosting.covariate_shift import NO_DRIFT
+from skpublicdp.boosting.drift import NO_DRIFT
 from skpublicdp.boosting.explain import (
     columns_of_trees,
     describe_pairs,

@@ -34,7 +34,8 @@ from skpublicdp.boosting.budget_split import (
     signal_to_noise,
     vote_step,
 )
-from skpublicdp.boosting.covariate_shift import NO_DRIFT, noisy_shift
+from skpublicdp.boosting.covariate_shift import noisy_shift
+from skpublicdp.boosting.drift import NO_DRIFT
 from skpublicdp.boosting.fitted_model import LogisticFit, mean_variances
 from skpublicdp.boosting.histograms import BOOSTING_PROOF, histogram_sums
 from skpublicdp.boosting.model import (

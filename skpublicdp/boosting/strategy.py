@@ -76,6 +76,36 @@ class HistogramStrategy:
         total = self.total_weight * columns[0].sum(-1, keepdims=True)
         return np.concatenate([*combined, total], axis=-1)
 
+    def consistent_counts(self, counts: Floats, n: int) -> Floats:
+        """Return noisy counts, adjusted so that all bins of a column add up to n, which is public.
+
+        Parameters
+        ----------
+        counts : ndarray of float64, shape (n_measured,)
+            Noisy counts.
+        n : int
+            Number of private rows.
+        """
+        adjusted = counts.copy()
+        for block, is_identity in zip(self.column_slices, self.is_identity, strict=True):
+            if is_identity:
+                adjusted[block] += (n - counts[block].sum()) / (block.stop - block.start)
+        return adjusted
+
+    def estimate_total(self, sums: Floats) -> float:
+        """Estimate the sum over all rows from noisy sums, shape (n_measured,).
+
+        The estimate is a precision-weighted average of the measured total and, for each column with
+        measured bins, the sum over its bins.
+        """
+        total_weight = self.total_weight / STRATEGY_UNIT
+        estimates, precisions = [sums[-1] / total_weight], [total_weight**2]
+        for block, is_identity in zip(self.column_slices, self.is_identity, strict=True):
+            if is_identity:
+                estimates.append(sums[block].sum())
+                precisions.append(1 / (block.stop - block.start))
+        return float(np.average(estimates, weights=precisions))
+
     @property
     def column_slices(self) -> list[slice]:
         """Positions of each column's measurements in the result of `apply`."""

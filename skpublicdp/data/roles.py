@@ -374,7 +374,7 @@ def check_same_kinds(X: Table, public: Table) -> None:
             raise ValueError(
                 f"Column {name} must contain values of the same type in X and X_public; got "
                 f"{type_.kind} in X and {public_type.kind} in X_public. Convert one of them, for "
-                "example text to dates with pandas.to_datetime."
+                "example text to dates."
             )
         if kinds == {DATE} and (type_.time_zone is None) != (public_type.time_zone is None):
             raise ValueError(

@@ -160,8 +160,7 @@ def _encoding_advice(estimator: Any, kinds: Mapping[Any, str]) -> str:
         "needs no encoding, or encode only these columns with "
         "PublicFit(make_column_transformer((OneHotEncoder(sparse_output=False, "
         f"handle_unknown='ignore'), [{listed}]), remainder='passthrough')), which is fitted on the "
-        "public rows (describe_columns can create these rows from a code book). Convert text that "
-        "contains dates or numbers with pandas.to_datetime or pandas.to_numeric instead."
+        "public rows (describe_columns can create these rows); convert dates and amounts as text."
     )
 
 

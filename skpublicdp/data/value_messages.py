@@ -27,13 +27,13 @@ KINDS_OF_OBJECTS: dict[str, tuple[type, ...]] = {
 """Python types of public values in columns of dtype object, by the names that messages use."""
 
 REMEDIES = {
-    "dates": "Convert all values to dates with pandas.to_datetime.",
+    "dates": "Convert all values to dates.",
     "times of day": "Convert them to numbers, such as minutes since midnight.",
     "durations": "Convert them to numbers, for example with .dt.total_seconds().",
-    "bytes": "Decode them, for example with .str.decode('utf-8').",
-    "lists": "Compute numbers or text from them, or drop the column.",
-    "structs": "Compute numbers or text from them, or drop the column.",
-    "dicts": "Compute numbers or text from them, or drop the column.",
+    "bytes": "Convert them to text, for example with .str.decode('utf-8').",
+    "lists": "Convert them to numbers or text, or drop the column.",
+    "structs": "Convert them to numbers or text, or drop the column.",
+    "dicts": "Convert them to numbers or text, or drop the column.",
     "complex numbers": "Use their real parts.",
 }
 """Remedies for columns that cannot be read, by kind of value."""
@@ -49,7 +49,7 @@ def kind_of_object(value: Any) -> str:
 
 def remedy_for(kind: str) -> str:
     """Return a sentence that says how to convert a column with values of an unreadable kind."""
-    return REMEDIES.get(kind, "Convert them to text with .astype(str), or drop the column.")
+    return REMEDIES.get(kind, "Convert or drop the column, for example with .astype(str).")
 
 
 def unreadable_message(name: str, kinds: Collection[str]) -> str:

@@ -189,7 +189,7 @@ def test_calibrated_weights_are_closest_to_the_current_ones():
 
 def test_expected_shares_are_those_of_public_rows():
     at = design()
-    shares = expected_bin_shares(FEATURES, at)
+    shares = expected_bin_shares(FEATURES, at, np.zeros((M, 2))).means
     np.testing.assert_allclose(shares, at.weights @ at.X)
     for start, stop in zip(FEATURES.offsets[:-1], FEATURES.offsets[1:], strict=True):
         assert shares[start:stop].sum() == pytest.approx(1)
@@ -202,13 +202,12 @@ def test_rows_without_weight_do_not_count():
     assert kept.effective_size == pytest.approx(padded.effective_size) == pytest.approx(15)
     measured = strategy.identity_strategy(FEATURES, at.X, pure=False)
     data = BinnedData(FEATURES, rows=None, public=None)
-    counts = [
-        AdditiveFit(
-            data, rows, np.zeros((len(rows.X), 2)), measured, 1, pure=False
-        )._predict_counts()
+    fits = [
+        AdditiveFit(data, rows, np.zeros((len(rows.X), 2)), measured, 1, pure=False)
         for rows in (kept, padded)
     ]
-    np.testing.assert_allclose(*counts)
+    np.testing.assert_allclose(*(fit._expected_counts for fit in fits))
+    np.testing.assert_allclose(*(fit._expected_count_variances for fit in fits))
 
 
 def test_rules_are_monotone():

@@ -505,7 +505,7 @@ def dictated(monkeypatch, even, looks, drift, gain, *, n_classes, **parameters):
     )
     looked = itertools.count(1)
 
-    def compared(design, *args, pure):
+    def compared(design, *args, expected, pure):
         bent = np.random.default_rng(0).dirichlet(np.full(len(design.X), 5.0))
         unlike = next(looked) < looks
         return ShiftEstimate(drift, bent if unlike else None, unlike)

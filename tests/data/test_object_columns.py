@@ -168,12 +168,15 @@ Color = enum.Enum("Color", "red blue")
 UNREADABLE = {
     "times of day": (lambda i: dt.time(i % 24), "minutes since midnight"),
     "durations": (lambda i: dt.timedelta(i), "total_seconds"),
-    "bytes": (lambda i: b"red" if i % 2 else b"blue", "Decode them"),
+    "bytes": (lambda i: b"red" if i % 2 else b"blue", "decode"),
     "lists": (lambda i: [i], "drop the column"),
     "dicts": (lambda i: {"a": i}, "drop the column"),
     "values of type UUID": (lambda i: uuid.UUID(int=i), "astype"),
     "values of type Color": (lambda i: Color(1 + i % 2), "astype"),
-    "numbers and dates": (lambda i: i if i % 2 else dt.date(2020, 1, 1), "to_datetime"),
+    "numbers and dates": (
+        lambda i: i if i % 2 else dt.date(2020, 1, 1),
+        "Convert all values to dates",
+    ),
 }
 
 
@@ -222,7 +225,7 @@ def test_private_objects_without_public_rows_are_told_to_be_converted():
 
 
 def test_public_dates_and_private_text_name_the_conversion():
-    with pytest.raises(ValueError, match="text to dates with pandas"):
+    with pytest.raises(ValueError, match="text to dates"):
         SemiPrivateBoostingClassifier().fit(
             iso(DAYS).astype({"day": "string"}), LABELS, X_public=frame(PUBLIC_DAYS)
         )

@@ -271,7 +271,7 @@ def fail(X):
         ),
         (
             make_pipeline(FunctionTransformer(fail), StandardScaler()),
-            "RuntimeError: its own words$",
+            "RuntimeError: its own words.$",
         ),
         (
             StandardScaler(),

@@ -5,6 +5,7 @@ from skpublicdp.boosting import (
     additive_posterior,
     bin_splits,
     binned,
+    binner,
     covariate_shift,
     default_public_model,
     newton_boosting,
@@ -33,7 +34,15 @@ from skpublicdp.boosting.bin_splits import (
     tree_cover,
 )
 from skpublicdp.boosting.binned import BinnedData, FineBinnedRows, encode_rows
-from skpublicdp.boosting.binner import Binner, ColumnBins, make_binner, refine_bins, refine_scores
+from skpublicdp.boosting.binner import (
+    Binner,
+    ColumnBins,
+    _categorical_bins,
+    make_binner,
+    n_removable_rows,
+    refine_bins,
+    refine_scores,
+)
 from skpublicdp.boosting.budget_split import (
     CLASS_COUNT_SHARE,
     LEAF_SHARE,
@@ -72,6 +81,13 @@ from skpublicdp.boosting.covariate_shift import (
     noisy_shift,
     normal_scores,
     shift_features,
+)
+from skpublicdp.boosting.drift import (
+    FALSE_ALARM_RATE,
+    MIN_KEPT_FRACTION,
+    flattened_weights,
+    histogram_drift,
+    overlapping_columns,
 )
 from skpublicdp.boosting.explain import Shape
 from skpublicdp.boosting.histograms import gradient_histogram, measure
