@@ -76,7 +76,8 @@ class Column:
     time_zone : str or None
         Time zone of a column of dates, in which dates are shown and queries are read.
     can_be_missing : bool
-        Whether the type of the column in `X` has missing values.
+        Whether synthetic rows can have missing values. The type of `X` does not decide this, since
+        a private value can change this type.
     """
 
     name: str

@@ -31,8 +31,8 @@ class Container:
     labels : tuple
         Column labels.
     dtypes : tuple
-        Types of the columns in the library, or the type of an array. The tuple is empty if the
-        types are not known.
+        Types of the columns in the library: categories and dates with a time zone. Other columns
+        have None, since a private value can decide their type. The tuple is empty for arrays.
     """
 
     library: str | None
@@ -221,6 +221,8 @@ def _restore_categories(
 ) -> Any:
     """Return a series of text, booleans or categories. Missing values are None in `column`."""
     backend: Any = library
+    if dtype is None and all(type(value) is bool for value in column.tolist()):
+        return nw.new_series(name, column.astype(bool), nw.Boolean(), backend=backend)
     if library not in ("polars", "pyarrow"):
         series = nw.new_series(name, column, nw.Object(), backend=backend)
         if hasattr(dtype, "categories"):

@@ -443,7 +443,6 @@ def _categorical_column(
         categorical=True,
         is_closed=is_closed,
         declared_order=declared_order,
-        can_be_missing=types[0].nullable,
     )
 
 
@@ -520,7 +519,7 @@ def _numeric_column(
         offset=offset,
         is_bounded=limits is not None,
         time_zone=type_.time_zone,
-        can_be_missing=type_.nullable,
+        can_be_missing=nullable,
     )
 
 

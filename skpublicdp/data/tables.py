@@ -191,14 +191,20 @@ class Table:
     def container(self) -> Container:
         """Library and column labels of the table."""
         if not self.is_frame:
-            return Container(None, self.labels, (self.native.dtype,))
+            return Container(None, self.labels)
         # a slice without rows, since narwhals rejects pandas frames with duplicate column names
         wrapped = nw.from_native(self.native.iloc[:0, :0]) if self._has_iloc else self._frame
         if hasattr(self.native, "schema") and hasattr(self.native.schema, "types"):  # pyarrow
             dtypes = self.native.schema.types
         else:
             dtypes = list(getattr(self.native, "dtypes", ()))
-        return Container(str(wrapped.implementation.value), self.labels, tuple(dtypes))
+        # A private value can decide whether a column has integers, floats, booleans or objects, so
+        # only the types of categories and of dates with a time zone are kept.
+        kept = [
+            dtype if type_.kind == CATEGORY or type_.time_zone is not None else None
+            for dtype, type_ in zip(dtypes, self.types, strict=False)
+        ]
+        return Container(str(wrapped.implementation.value), self.labels, tuple(kept))
 
     @property
     def _has_iloc(self) -> bool:
