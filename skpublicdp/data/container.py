@@ -221,8 +221,11 @@ def _restore_categories(
 ) -> Any:
     """Return a series of text, booleans or categories. Missing values are None in `column`."""
     backend: Any = library
-    if dtype is None and all(type(value) is bool for value in column.tolist()):
+    category_types = set(map(type, categories.tolist()))
+    if dtype is None and category_types == {bool} and {*map(type, column.tolist())} <= {bool}:
         return nw.new_series(name, column.astype(bool), nw.Boolean(), backend=backend)
+    if dtype is None and category_types <= {str}:  # public categories decide the type
+        return nw.new_series(name, column.tolist(), nw.String(), backend=backend)
     if library not in ("polars", "pyarrow"):
         series = nw.new_series(name, column, nw.Object(), backend=backend)
         if hasattr(dtype, "categories"):
