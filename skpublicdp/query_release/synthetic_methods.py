@@ -66,10 +66,10 @@ class SyntheticRowsMixin:
         Returns
         -------
         DataFrame or ndarray, shape (n, n_features)
-            Rows in the container type of `X`, at no privacy cost. The columns have the types of
-            `X`, with its categories, order and time zones. Missing values are missing, as in `X`.
-            Numbers are moved into the range of their type. Rows that violate a constraint
-            are redrawn. The sample's tables therefore differ from the released tables where the
+            Rows in the container type of `X`, at no privacy cost. Columns keep the declared
+            categories, their order and time zones of `X`. Public values decide all other types,
+            since a private value can change a type of `X`. Missing values are missing. Rows that
+            violate a constraint are redrawn. The sample's tables therefore differ from the released tables where the
             release contradicts the constraints. `fidelity` measures these differences.
 
         Raises

@@ -59,11 +59,12 @@ class TestValues:
         rows = release.sample(20_000)
         closed = {column.name for column in release._schema.columns if column.is_closed}
         assert closed == {"works", "region"}
-        assert set(rows["works"]) == {False, True}  # the type bool has no missing values
+        assert set(rows["works"].dropna()) == {False, True}
         assert set(rows["region"].dropna()) == {"n", "s"}
         assert set(rows["job"].dropna()) == {"farm", "shop", OTHER}
-        assert rows.isna().any().tolist() == [False, False, True, True, False]
-        pd.testing.assert_series_equal(rows.dtypes, PEOPLE.dtypes)
+        assert rows.isna().any().tolist() == [False, True, True, True, False]
+        others = ["age", "region", "job", "since"]  # a missing private value could change bool
+        pd.testing.assert_series_equal(rows.dtypes[others], PEOPLE.dtypes[others])
 
     @pytest.mark.parametrize("keep_other", [True, False])
     @pytest.mark.parametrize("keep_missing", [True, False])
@@ -77,12 +78,9 @@ class TestValues:
         rows = np.random.default_rng(0).integers(4, size=(1000, 5)).astype(float)
         replaced = schema.replace_impossible(rows)
         is_closed = np.array([column.is_closed for column in schema.columns])
-        works = schema.names.index("works")
         is_excluded = is_closed & (rows == 2)
-        is_excluded[:, works] |= rows[:, works] == 3  # the type bool has no missing values
         np.testing.assert_array_equal(replaced[~is_excluded], rows[~is_excluded])
         assert set(replaced[:, is_closed].ravel()) == {0, 1, 3}
-        assert set(replaced[:, works]) == {0, 1}
         # without another row, there is no value to take, and the row is drawn again
         assert schema.replace_impossible(np.full((1, 5), 2.0)).tolist() == [[2.0] * 5]
         assert schema.is_possible(replaced).all()
