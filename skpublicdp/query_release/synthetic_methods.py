@@ -69,8 +69,8 @@ class SyntheticRowsMixin:
             Rows in the container type of `X`, at no privacy cost. Columns keep the declared
             categories, their order and time zones of `X`. Public values decide all other types,
             since a private value can change a type of `X`. Missing values are missing. Rows that
-            violate a constraint are redrawn. The sample's tables therefore differ from the released tables where the
-            release contradicts the constraints. `fidelity` measures these differences.
+            violate a constraint are redrawn. The sample's tables therefore differ from the
+            released tables where the release contradicts the constraints. `fidelity` measures these differences.
 
         Raises
         ------
