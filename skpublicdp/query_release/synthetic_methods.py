@@ -70,7 +70,8 @@ class SyntheticRowsMixin:
             categories, their order and time zones of `X`. Public values decide all other types,
             since a private value can change a type of `X`. Missing values are missing. Rows that
             violate a constraint are redrawn. The sample's tables therefore differ from the
-            released tables where the release contradicts the constraints. `fidelity` measures these differences.
+            released tables where the release contradicts the constraints.
+            `fidelity` measures these differences.
 
         Raises
         ------
