@@ -1,4 +1,4 @@
-"""Containers of decoded rows: arrays and frames with the types of the rows passed to `fit`."""
+"""Containers of decoded rows: arrays and frames like those passed to `fit`."""
 
 from __future__ import annotations
 
@@ -19,6 +19,44 @@ Values = NDArray[Any]
 
 
 @dataclass(frozen=True)
+class DeclaredType:
+    """Categories or time zone that the type of a column declares.
+
+    Plain values are stored instead of a type of the library, which not every file format can hold.
+
+    Attributes
+    ----------
+    is_categorical : bool
+        Whether the column has a type of categories.
+    categories : tuple or None
+        Declared categories, or None if the type does not list them.
+    is_ordered : bool
+        Whether the categories are ordered.
+    time_zone : str or None
+        Time zone of dates.
+    """
+
+    is_categorical: bool = False
+    categories: tuple[Any, ...] | None = None
+    is_ordered: bool = False
+    time_zone: str | None = None
+
+    @classmethod
+    def of(cls, dtype: Any, *, is_categorical: bool) -> DeclaredType:
+        """Return the declared categories or the time zone of a type of any data frame library."""
+        if not is_categorical:
+            return cls(time_zone=time_zone_of(dtype))
+        categories = getattr(dtype, "categories", None)
+        listed = None if categories is None else tuple(categories.to_list())
+        return cls(True, listed, is_ordered=bool(getattr(dtype, "ordered", False)))
+
+    def with_public_categories(self, categories: Values) -> list[Any]:
+        """Return the declared categories, followed by those that only public rows have."""
+        declared = list(self.categories or ())
+        return declared + [value for value in categories.tolist() if value not in declared]
+
+
+@dataclass(frozen=True)
 class Container:
     """Library and column labels of a table, from which tables of the same kind can be built.
 
@@ -30,14 +68,14 @@ class Container:
         Name of a frame's library, such as "pandas", or None for arrays.
     labels : tuple
         Column labels.
-    dtypes : tuple
-        Types of the columns in the library: categories and dates with a time zone. Other columns
-        have None, since a private value can decide their type. The tuple is empty for arrays.
+    declared_types : tuple of DeclaredType or None
+        Declared categories and time zones of the columns of a frame. Other columns have None, since
+        a private value can decide their type. The tuple is empty for arrays.
     """
 
     library: str | None
     labels: tuple[Any, ...]
-    dtypes: tuple[Any, ...] = ()
+    declared_types: tuple[DeclaredType | None, ...] = ()
 
     def typed_column(self, column: Values, categories: NDArray[Any]) -> tuple[Values, DType]:
         """Return the values and the narwhals type of a frame column.
@@ -70,13 +108,13 @@ class Container:
     @property
     def time_zones(self) -> tuple[str | None, ...]:
         """Time zone of each column of dates, or an empty tuple if the types are not known."""
-        return tuple(map(time_zone_of, self.dtypes))
+        return tuple(each and each.time_zone for each in self.declared_types)
 
     def restore(self, columns: Sequence[Values], categories: Sequence[NDArray[Any] | None]) -> Any:
-        """Combine columns into a frame or array with the types of the rows passed to `fit`.
+        """Combine columns into a frame or array of the kind that was passed to `fit`.
 
-        The types do not depend on the values. Numbers and dates that a type cannot represent are
-        moved to its nearest number.
+        The types depend on declared categories, time zones and public values, and on whether one of
+        the given values is missing.
 
         Parameters
         ----------
@@ -85,15 +123,13 @@ class Container:
         categories : sequence of ndarray or None
             Public categories of the categorical columns, and None for numbers and dates.
         """
-        if not self.dtypes:
+        if self.library is None or not self.declared_types:
             plain = [np.ma.filled(c.astype(float), np.nan) if np.ma.isMA(c) else c for c in columns]
             return self.build(plain)
-        if self.library is None:
-            return restore_array(columns, self.dtypes[0])
         names = [str(number) for number in range(len(columns))]
         restored = [
             restore_series(self.library, name, *column).alias(name).to_frame()
-            for name, *column in zip(names, columns, categories, self.dtypes, strict=True)
+            for name, *column in zip(names, columns, categories, self.declared_types, strict=True)
         ]
         return self._with_labels(nw.concat(restored, how="horizontal"), names)
 
@@ -170,31 +206,14 @@ def _text_if_mixed(column: Values) -> Values:
     return column if has_one_type else column.astype(str)
 
 
-def restore_array(columns: Sequence[Values], dtype: np.dtype[Any]) -> Values:
-    """Return columns as an array of a numpy dtype.
-
-    For dtype object, the result is numeric if all columns are numeric.
-    """
-    if dtype.kind in "biufM":
-        return np.column_stack([_as_numpy(column, dtype) for column in columns])
-    if all(column.dtype.kind in "iuf" for column in columns):
-        # a list of rows, in which a private value could change the type
-        return np.column_stack([_plain_numbers(column) for column in columns])
-    array = np.empty((len(columns[0]), len(columns)), dtype=object)
-    for position, column in enumerate(columns):
-        array[:, position] = np.ma.filled(column.astype(object), None)
-    return array
-
-
-def _plain_numbers(column: Values) -> Values:
-    """Return numbers as floats if some can be missing, or else unchanged."""
-    return np.ma.filled(column.astype(float), np.nan) if np.ma.isMaskedArray(column) else column
-
-
 def restore_series(
-    library: str, name: str, column: Values, categories: Values | None, dtype: Any
+    library: str,
+    name: str,
+    column: Values,
+    categories: Values | None,
+    declared: DeclaredType | None,
 ) -> Any:
-    """Return a column as a narwhals series with a given type of a data frame library.
+    """Return a column as a narwhals series of a data frame library.
 
     Parameters
     ----------
@@ -206,107 +225,86 @@ def restore_series(
         Values. Missing values are None, NaN, NaT or masked.
     categories : ndarray or None
         Public categories, or None for numbers and dates.
-    dtype : object
-        Type of the column in the library.
+    declared : DeclaredType or None
+        Declared categories or time zone of the column.
     """
     if categories is not None:
-        return _restore_categories(library, name, column, categories, dtype)
+        return _restore_categories(library, name, column, categories, declared)
     if column.dtype.kind == "M":
-        return _restore_dates(library, name, column, dtype)
-    return _restore_numbers(library, name, column, dtype)
+        backend: Any = library
+        series = nw.new_series(name, column.astype("datetime64[us]"), backend=backend)
+        if declared is None or declared.time_zone is None:
+            return series
+        return series.dt.replace_time_zone("UTC").dt.convert_time_zone(declared.time_zone)
+    return _restore_numbers(library, name, column)
 
 
 def _restore_categories(
-    library: str, name: str, column: Values, categories: Values, dtype: Any
+    library: str, name: str, column: Values, categories: Values, declared: DeclaredType | None
 ) -> Any:
     """Return a series of text, booleans or categories. Missing values are None in `column`."""
     backend: Any = library
     category_types = set(map(type, categories.tolist()))
-    if dtype is None and category_types == {bool} and {*map(type, column.tolist())} <= {bool}:
-        return nw.new_series(name, column.astype(bool), nw.Boolean(), backend=backend)
-    if dtype is None and category_types <= {str}:  # public categories decide the type
-        return nw.new_series(name, column.tolist(), nw.String(), backend=backend)
-    if library not in ("polars", "pyarrow"):
-        series = nw.new_series(name, column, nw.Object(), backend=backend)
-        if hasattr(dtype, "categories"):
-            dtype = type(dtype)(_with_public_categories(dtype, categories), ordered=dtype.ordered)
-        return _cast(series, dtype)
-    are_booleans = set(map(type, categories.tolist())) == {bool}
+    is_pandas = library not in ("polars", "pyarrow")
     values = column.tolist()
-    if not are_booleans:
-        values = [None if value is None else str(value) for value in values]
-    type_ = nw.Boolean() if are_booleans else nw.String()
-    series = nw.new_series(name, values, type_, backend=backend)
-    if isinstance(_cast(series[:0], dtype).dtype, nw.Enum):
-        dtype = type(dtype)(_with_public_categories(dtype, categories))
-    return _cast(series, dtype)
+    if declared is None or not declared.is_categorical:
+        if category_types == {bool}:
+            if is_pandas and None in values:  # booleans of NumPy have no missing values
+                return nw.new_series(name, column, nw.Object(), backend=backend)
+            return nw.new_series(name, values, nw.Boolean(), backend=backend)
+        if is_pandas and not category_types <= {str}:
+            return nw.new_series(name, column, nw.Object(), backend=backend)
+        return nw.new_series(name, _as_text(values), nw.String(), backend=backend)
+    namespace = nw.Implementation.from_backend(backend).to_native_namespace()
+    if is_pandas:
+        series = nw.new_series(name, column, nw.Object(), backend=backend)
+        known = declared.with_public_categories(categories)
+        dtype = namespace.CategoricalDtype(known, ordered=declared.is_ordered)
+        return nw.from_native(series.to_native().astype(dtype), series_only=True)
+    series = nw.new_series(name, _as_text(values), nw.String(), backend=backend)
+    if library == "pyarrow":
+        value_type = namespace.int64() if category_types == {int} else namespace.string()
+        dtype = namespace.dictionary(namespace.int32(), value_type, declared.is_ordered)
+        native = series.to_native().cast(value_type).dictionary_encode().cast(dtype)
+        return nw.from_native(native, series_only=True)
+    if declared.categories is None:
+        return series.cast(nw.Categorical())
+    return series.cast(nw.Enum(declared.with_public_categories(categories)))
 
 
-def _with_public_categories(dtype: Any, categories: Values) -> list[Any]:
-    """Return the categories of a declared type, followed by those that only public rows have."""
-    declared = list(dtype.categories)
-    return declared + [value for value in categories.tolist() if value not in declared]
+def _as_text(values: list[Any]) -> list[str | None]:
+    """Convert all values to text, except missing values, which are None."""
+    return [None if value is None else str(value) for value in values]
 
 
-def _restore_dates(library: str, name: str, column: Values, dtype: Any) -> Any:
-    """Return a series of dates, which `column` contains in UTC."""
-    backend: Any = library
-    type_ = _cast(nw.new_series(name, column[:0], backend=backend), dtype, utc=True).dtype
-    if isinstance(type_, nw.Datetime):  # some units cannot represent all years
-        column = _as_numpy(column, np.dtype(f"datetime64[{type_.time_unit}]"))
-    series = nw.new_series(name, column.astype("datetime64[us]"), backend=backend)
-    return _cast(series, dtype, utc=True)
+def _restore_numbers(library: str, name: str, column: Values) -> Any:
+    """Return a series of floats or integers.
 
-
-def _restore_numbers(library: str, name: str, column: Values, dtype: Any) -> Any:
-    """Return a series of numbers with a type of numbers. Other types become floats or integers."""
+    In pandas, integers become floats if a value is missing, unless floats cannot represent them.
+    """
     backend: Any = library
     is_missing = np.ma.getmaskarray(column)
     values = np.ma.getdata(column)
     if values.dtype.kind == "f":
         is_missing = is_missing | np.isnan(values)
-        values = np.where(is_missing, 0, values)
-    type_: Any = nw.Object()
-    if not (isinstance(dtype, np.dtype) and dtype.kind == "O"):
-        type_ = _cast(nw.new_series(name, values[:0], backend=backend), dtype).dtype
-    is_plain = type(dtype).__name__ == "SparseDtype" or not type_.is_numeric()
-    is_plain = is_plain or type_.is_decimal() or type_ in (nw.Int128(), nw.UInt128())
-    if is_plain:
-        integers = {"i": nw.Int64(), "u": nw.UInt64()}
-        type_ = nw.Float64() if is_missing.any() else integers.get(values.dtype.kind, nw.Float64())
-        dtype = None
-    values = _as_numpy(values, np.dtype(str(type_).lower()))
     if not is_missing.any():
-        return _cast(nw.new_series(name, values, backend=backend), dtype)
-    if isinstance(dtype, np.dtype) or dtype is None:  # only floats have missing values
-        values = values if values.dtype.kind == "f" else values.astype(np.float64)
-        values[is_missing] = np.nan
         return nw.new_series(name, values, backend=backend)
-    series = _cast(nw.new_series(name, values, backend=backend), dtype)
-    native = series.to_native()
-    if hasattr(native, "mask"):  # pandas
-        return nw.from_native(native.mask(is_missing), series_only=True)
-    listed: list[Any] = values.tolist()
-    for position in np.flatnonzero(is_missing).tolist():
-        listed[position] = None
-    return _cast(nw.new_series(name, listed, type_, backend=backend), dtype)
-
-
-def _cast(series: Any, dtype: Any, *, utc: bool = False) -> Any:
-    """Return a narwhals series with a type of its library, or unchanged if the type is None.
-
-    With `utc`, dates without a time zone are converted from UTC to the time zone of the type.
-    """
-    if dtype is None:
-        return series
-    time_zone = time_zone_of(dtype)
-    if utc and time_zone is not None:
-        series = series.dt.replace_time_zone("UTC").dt.convert_time_zone(time_zone)
-    native = series.to_native()
-    if hasattr(native, "astype"):  # pandas
-        return nw.from_native(native.astype(dtype), series_only=True)
-    options = {"safe": False} if hasattr(native, "combine_chunks") else {}  # pyarrow
-    return nw.from_native(native.cast(dtype, **options), series_only=True)
+    if library in ("polars", "pyarrow"):
+        types = {"i": nw.Int64(), "u": nw.UInt64()}
+        listed = np.where(is_missing, None, values.astype(object)).tolist()
+        type_ = types.get(values.dtype.kind, nw.Float64())
+        return nw.new_series(name, listed, type_, backend=backend)
+    present = values[~is_missing]
+    if values.dtype.kind != "f" and not np.array_equal(
+        present.astype(float).astype(values.dtype), present
+    ):
+        # floats would change these integers
+        nullable = nw.new_series(name, values, backend=backend).to_native()
+        nullable = nullable.astype("UInt64" if values.dtype.kind == "u" else "Int64")
+        return nw.from_native(nullable.mask(is_missing), series_only=True)
+    floats = values.astype(np.float64)
+    floats[is_missing] = np.nan
+    return nw.new_series(name, floats, backend=backend)
 
 
 def time_zone_of(dtype: Any) -> str | None:
@@ -314,28 +312,3 @@ def time_zone_of(dtype: Any) -> str | None:
     dtype = getattr(dtype, "pyarrow_dtype", dtype)
     time_zone = getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)
     return None if time_zone is None else str(time_zone)
-
-
-def _as_numpy(column: Values, dtype: np.dtype[Any]) -> Values:
-    """Return numbers, booleans or dates as a numpy dtype, moved into the range of this dtype."""
-    if dtype.kind == "M":
-        if np.datetime_data(dtype)[0] == "ns":  # other units have a wider range
-            limit = np.datetime64((2**63 - 1) // 1000, "us")
-            column = np.clip(column, np.datetime64(-((2**63 - 1) // 1000), "us"), limit)
-        return column.astype(dtype)
-    if dtype.kind == "f":
-        limit = np.finfo(dtype).max
-        floats = np.ma.filled(column.astype(np.float64), np.nan)
-        return np.clip(floats, -limit, limit).astype(dtype)
-    if dtype.kind == "b":
-        return column.astype(np.float64) > 0
-    if column.dtype.kind == "f":  # as in `Column.decode`
-        column = np.ceil(column)
-    limits_of_type = np.iinfo(dtype)
-    if column.dtype.kind == "f" and limits_of_type.max > 2**53:  # the largest integer is no float
-        highest = np.nextafter(float(limits_of_type.max), 0)
-        return np.clip(column, float(limits_of_type.min), highest).astype(dtype)
-    limits_of_column = np.iinfo(column.dtype)
-    low = max(limits_of_type.min, limits_of_column.min)
-    high = min(limits_of_type.max, limits_of_column.max)
-    return np.clip(column, low, high).astype(dtype)

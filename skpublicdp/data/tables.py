@@ -12,7 +12,7 @@ import numpy as np
 from narwhals.dtypes import DType
 from numpy.typing import NDArray
 
-from skpublicdp.data.container import Container, object_array
+from skpublicdp.data.container import Container, DeclaredType, object_array
 from skpublicdp.data.dates import read_time_zone
 from skpublicdp.typing import Codes
 
@@ -199,9 +199,11 @@ class Table:
         else:
             dtypes = list(getattr(self.native, "dtypes", ()))
         # A private value can decide whether a column has integers, floats, booleans or objects, so
-        # only the types of categories and of dates with a time zone are kept.
+        # only declared categories and time zones are kept.
         kept = [
-            dtype if type_.kind == CATEGORY or type_.time_zone is not None else None
+            DeclaredType.of(dtype, is_categorical=type_.kind == CATEGORY)
+            if type_.kind == CATEGORY or type_.time_zone is not None
+            else None
             for dtype, type_ in zip(dtypes, self.types, strict=False)
         ]
         return Container(str(wrapped.implementation.value), self.labels, tuple(kept))
