@@ -455,6 +455,9 @@ class AdditiveFit:
                 variance / design.n**2,
                 self.strategy.column_slices,
             )
+            if self.has_actual_values is not None:
+                # synthetic values are no sample, so their fractions must be corrected in any case
+                self.overlaps = self.overlaps | ~self.has_actual_values
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return the probabilities and gradient scales of public rows under the current model."""
