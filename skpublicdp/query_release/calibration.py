@@ -117,6 +117,13 @@ class CalibratedAnswers(TableAnswers):
         self.uncalibrated, self.known = uncalibrated, known
         self._calibrated_rows = WeightedRows(rows.rows, weights)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # skops and other formats have no tuples as keys, so the mapping becomes a list of pairs
+        return {**vars(self), "known": list(self.known.items())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({**state, "known": dict(state["known"])})
+
     @cached_property
     def rows(self) -> WeightedRows:
         """Rows of the release, weighted to match the known margins."""
