@@ -47,7 +47,8 @@ class DeclaredType:
         if not is_categorical:
             return cls(time_zone=time_zone_of(dtype))
         categories = getattr(dtype, "categories", None)
-        listed = None if categories is None else tuple(categories.to_list())
+        # the categories of polars.Categorical are no list
+        listed = tuple(categories.to_list()) if hasattr(categories, "to_list") else None
         return cls(True, listed, is_ordered=bool(getattr(dtype, "ordered", False)))
 
     def with_public_categories(self, categories: Values) -> list[Any]:
@@ -128,8 +129,10 @@ class Container:
             return self.build(plain)
         names = [str(number) for number in range(len(columns))]
         restored = [
-            restore_series(self.library, name, *column).alias(name).to_frame()
-            for name, *column in zip(names, columns, categories, self.declared_types, strict=True)
+            restore_series(self.library, name, column, known, declared).alias(name).to_frame()
+            for name, column, known, declared in zip(
+                names, columns, categories, self.declared_types, strict=True
+            )
         ]
         return self._with_labels(nw.concat(restored, how="horizontal"), names)
 
@@ -291,9 +294,10 @@ def _restore_numbers(library: str, name: str, column: Values) -> Any:
         return nw.new_series(name, values, backend=backend)
     if library in ("polars", "pyarrow"):
         types = {"i": nw.Int64(), "u": nw.UInt64()}
-        listed = np.where(is_missing, None, values.astype(object)).tolist()
+        objects = values.astype(object)
+        objects[is_missing] = None
         type_ = types.get(values.dtype.kind, nw.Float64())
-        return nw.new_series(name, listed, type_, backend=backend)
+        return nw.new_series(name, objects.tolist(), type_, backend=backend)
     present = values[~is_missing]
     if values.dtype.kind != "f" and not np.array_equal(
         present.astype(float).astype(values.dtype), present
