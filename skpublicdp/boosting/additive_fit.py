@@ -408,9 +408,8 @@ class AdditiveFit:
         self._count_variance = 1 / total_precision
         if self.drifted:
             # a few columns without overlap must not cost the public rows of all others
-            is_used = np.ones(len(self._counts), dtype=bool)
             n_counts = [block.stop - block.start for block in self.strategy.column_slices]
-            is_used[:-1] = np.repeat(self.usable_columns, n_counts)
+            is_used = np.append(np.repeat(self.usable_columns, n_counts), True)
             variances = np.full(int(is_used.sum()), self._count_variance)
             whitened, Z = whiten_and_reduce(self._counts[is_used], variances, self._Z[:, is_used])
             self.design = calibrate_weights(self.initial_design, Z, whitened, 1.0)
@@ -454,10 +453,8 @@ class AdditiveFit:
                 design.weights,
                 variance / design.n**2,
                 self.strategy.column_slices,
+                self.has_actual_values,
             )
-            if self.has_actual_values is not None:
-                # synthetic values are no sample, so their fractions must be corrected in any case
-                self.overlaps = self.overlaps | ~self.has_actual_values
 
     def _baseline(self) -> tuple[Floats, Floats]:
         """Return the probabilities and gradient scales of public rows under the current model."""

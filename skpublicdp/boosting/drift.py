@@ -276,7 +276,12 @@ def predict_counts(
 
 
 def overlapping_columns(
-    deviations: Floats, Z: Floats, weights: Floats, variance: float, column_slices: Sequence[slice]
+    deviations: Floats,
+    Z: Floats,
+    weights: Floats,
+    variance: float,
+    column_slices: Sequence[slice],
+    has_actual_values: Mask | None = None,
 ) -> Mask:
     """Indicate which columns can be reweighted without losing too many public rows.
 
@@ -297,6 +302,10 @@ def overlapping_columns(
         Noise variance of the fractions.
     column_slices : sequence of slice
         Positions of each column's fractions.
+    has_actual_values : ndarray of bool, shape (n_columns,), optional
+        Mask of the columns without synthetic public values. By default, no column has any.
+        Columns with synthetic values always overlap: these values are no sample, so their fractions
+        are wrong by design, and Newton steps with wrong fractions can diverge.
     """
     overlaps = np.ones(len(column_slices), dtype=bool)
     for i, block in enumerate(column_slices):
@@ -311,7 +320,7 @@ def overlapping_columns(
         product = inverse @ null_covariance
         chance = np.trace(product) + 3 * np.sqrt(2 * np.trace(product @ product))
         overlaps[i] = 1 + divergence - chance <= 1 / MIN_KEPT_FRACTION
-    return overlaps
+    return overlaps if has_actual_values is None else overlaps | ~has_actual_values
 
 
 def flattened_weights(weights: Floats) -> Floats:

@@ -46,7 +46,7 @@ class DeclaredType:
         """Return the declared categories or the time zone of a type of any data frame library."""
         if not is_categorical:
             return cls(time_zone=time_zone_of(dtype))
-        categories = getattr(dtype, "categories", None)
+        categories: Any = getattr(dtype, "categories", None)
         # the categories of polars.Categorical are no list
         listed = tuple(categories.to_list()) if hasattr(categories, "to_list") else None
         return cls(True, listed, is_ordered=bool(getattr(dtype, "ordered", False)))
@@ -109,7 +109,7 @@ class Container:
     @property
     def time_zones(self) -> tuple[str | None, ...]:
         """Time zone of each column of dates, or an empty tuple if the types are not known."""
-        return tuple(each and each.time_zone for each in self.declared_types)
+        return tuple(None if each is None else each.time_zone for each in self.declared_types)
 
     def restore(self, columns: Sequence[Values], categories: Sequence[NDArray[Any] | None]) -> Any:
         """Combine columns into a frame or array of the kind that was passed to `fit`.
