@@ -65,7 +65,7 @@ def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) 
     The draw is ε-differentially private (McSherry and Talwar 2007, Theorem 6). The distribution of
     the draw is exact, because no outcome depends on a rounded number. This requires that the error
     count of each member, which is a sum over the factors of a product, is below 2**61 in magnitude.
-    A `Leaf` refuses counts above 2**55, so this holds for products of up to 64 leaves, and for any
+    A `Leaf` refuses counts above 2**57, so this holds for products of up to 16 leaves, and for any
     product if the counts are numbers of rows.
 
     Examples

@@ -31,10 +31,10 @@ Prior = Sequence[int] | Integers
 """Positive integer prior weight of each option."""
 
 
-MAX_ERRORS = 2**55
+MAX_ERRORS = 2**57
 """Maximum magnitude of an error count in a `Leaf`.
 
-The sums of a product of up to 64 leaves, and differences of these sums, then fit into int64.
+The sums of a product of up to 16 leaves, and differences of these sums, then fit into int64.
 """
 
 

@@ -148,7 +148,7 @@ def test_importances_are_divided_among_the_columns(models, name):
     deviations = np.abs(shape.scores[:, :4]).mean(axis=0)
     parts = (deviations if deviations.any() else 1) * shape.shares[:4]
     found = np.array([importances[f"job_{job}"] for job in JOBS[:4]])
-    np.testing.assert_allclose(found / found.sum(), parts / parts.sum(), atol=1e-3)
+    np.testing.assert_allclose(found / found.sum(), parts / parts.sum(), atol=3e-3)
     if not model.trees_:
         assert found.sum() == pytest.approx(parts.sum(), abs=1e-3)
 

@@ -238,7 +238,7 @@ class TestRows:
         streamed = (OfTables(), rows.drop("y", "who"), rows["y"])
         one = silently(*streamed, outcome_bounds=(0, 4))
         assert numbers_of(one) == numbers_of(self.scores(y, x[:, None]))
-        settings = {"max_rows_per_group": 2}
+        settings = {"max_rows_per_group": 2, "random_state": 0}
         one = silently(*streamed, outcome_bounds=(0, 4), groups=rows["who"], **settings)
         other = self.scores(y, x[:, None], groups=persons, **settings)
         assert numbers_of(one) == numbers_of(other)

@@ -17,7 +17,7 @@ CHANGES = """
 >>> import matplotlib.pyplot as plt
 >>> figures = [plt.figure() for _ in range(20)]
 >>> print(plt.get_fignums()[-1], random.random(), np.random.random())
-20 0.8444218515250481 0.5488135039273248
+20 0.925041037700498 0.9256480941062639
 >>> plt.rcParams["lines.linewidth"] = 17.0
 >>> warnings.simplefilter("ignore")
 >>> os.environ["LEFT_BEHIND"] = "1"
