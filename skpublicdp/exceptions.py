@@ -126,10 +126,7 @@ class UnmeasuredWarning(UserWarning):
 
 
 class UncoveredBoundsWarning(UserWarning):
-    """The bins of a histogram do not cover the column's bounds, so some rows may not be counted.
-
-    Also given if many survey weights exceed their declared maximum.
-    """
+    """The bins of a histogram do not cover the column's bounds, so some rows may not be counted."""
 
 
 class SyntheticTailsWarning(UserWarning):
