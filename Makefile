@@ -43,8 +43,8 @@ test-random: $(VENV)/.ready  ## the tests in another order
 golden: $(VENV)/.ready  ## all golden numbers, of which `make test` has a few
 	$(PYTEST_ALL) -m 'golden or not golden' tests/test_golden.py
 
-pages: $(VENV)/.ready  ## the examples of all pages of the documentation
-	$(PYTEST_ALL) --durations=10 docs
+pages: $(VENV)/.ready  ## the examples of all pages of the documentation, and those of the gallery
+	$(PYTEST_ALL) --durations=10 -m 'not slow and not golden' docs tests/project/test_examples.py
 
 test-slow: $(VENV)/.ready  ## minutes of evidence: accuracy on real data
 	HYPOTHESIS_PROFILE=thorough $(PYTEST_ALL) -m 'slow and not golden'

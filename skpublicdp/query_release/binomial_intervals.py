@@ -72,11 +72,10 @@ def binomial_bounds(
         np.asarray(noisy, float) * n, np.asarray(variance, float)
     )
     variances = np.maximum(variances * n**2, MIN_COUNT_NOISE_VARIANCE)
-    high = _upper_bounds(counts + CONTINUITY_CORRECTION, variances, n, failure, gaussian)
     # a lower bound follows from an upper bound on the complementary fraction
-    complements = n - counts + CONTINUITY_CORRECTION
-    low = 1 - _upper_bounds(complements, variances, n, failure, gaussian)
-    return low, high
+    both_counts = np.stack([counts, n - counts]) + CONTINUITY_CORRECTION  # (2, *counts.shape)
+    high, complement = _upper_bounds(both_counts, variances, n, failure, gaussian)
+    return 1 - complement, high
 
 
 class _SaddlePoint(NamedTuple):

@@ -1,6 +1,6 @@
 """The examples run, print what they promise and save a picture.
 
-The site runs all of them; those that take long are looked at by `make test-slow` alone.
+`make pages` runs them, and those that take long are run by `make test-slow`.
 """
 
 import re
@@ -12,6 +12,8 @@ import pytest
 from tests import ROOT
 
 EXAMPLES = ROOT / "examples"
+
+pytestmark = pytest.mark.page
 
 
 @pytest.fixture(autouse=True)
