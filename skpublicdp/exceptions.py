@@ -126,7 +126,10 @@ class UnmeasuredWarning(UserWarning):
 
 
 class UncoveredBoundsWarning(UserWarning):
-    """The bins of a histogram do not cover the column's bounds, so some rows may not be counted."""
+    """The bins of a histogram do not cover the column's bounds, so some rows may not be counted.
+
+    Also given if many survey weights exceed their declared maximum.
+    """
 
 
 class SyntheticTailsWarning(UserWarning):

@@ -43,7 +43,7 @@ from skpublicdp.base_learner import (
     mechanism_event,
 )
 from skpublicdp.data.binning import column_medians
-from skpublicdp.data.fit_inputs import public_labels
+from skpublicdp.data.fit_inputs import bounds_of_description, public_labels
 from skpublicdp.data.label_values import is_unlabelled, label_column
 from skpublicdp.data.labels import check_length, encode_labels, require_target, warn_if_objects
 from skpublicdp.data.persons import read_person_rows
@@ -331,7 +331,11 @@ class SubsamplingActiveLearner(
         roles = split_roles(self, X, X_public=X_public, numeric=True, groups=groups)
         public = roles.separate_numbers()
         if is_described(X_public):
-            public = mark_described(public)
+            names = feature_names(self)
+            bounds = bounds_of_description(X_public, names)
+            # the base learner receives arrays, whose columns have other names
+            by_position = {f"x{names.index(name)}": pair for name, pair in bounds.items()}
+            public = mark_described(public, by_position)
         base = self._base_learner()
         # the base learner builds its cover after the draw
         check_public_values(getattr(base, "hypotheses", None), [public], feature_names(self))

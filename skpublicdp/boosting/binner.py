@@ -106,7 +106,7 @@ class ColumnBins:
             other_bin = self.size - 2
             has_bin = np.flatnonzero(self.bin_of_category[: len(names)] < other_bin)
             return [*(names[code] for code in has_bin), OTHER, MISSING]
-        cut_texts = [self.column.format(cut) for cut in self.cuts]
+        cut_texts = self.column.format_all(self.cuts)
         if not cut_texts:
             return ["any", MISSING]
         inner = [f"{low} to {high}" for low, high in pairwise(cut_texts)]

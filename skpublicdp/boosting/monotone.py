@@ -15,7 +15,8 @@ from skpublicdp._internal.redaction import call_silently
 from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import BinCodes, Binner
 from skpublicdp.boosting.model import AdditiveModel
-from skpublicdp.data.schema import Schema, column_position
+from skpublicdp.data.bounds import column_position
+from skpublicdp.data.schema import Schema
 from skpublicdp.hypotheses.trees import WHOLE_LINE, DecisionTree, IntervalUnion, intersect_interval
 from skpublicdp.typing import Floats
 
@@ -51,7 +52,7 @@ def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | N
     if isinstance(monotonic_cst, Mapping):
         sequence = [0] * len(names)
         for column, direction in monotonic_cst.items():
-            position = column_position(column, names)
+            position = column_position(column, names, schema.labels)
             if position is None:
                 raise ValueError(
                     f"monotonic_cst must name columns of X; X has no column {column!r}."

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_or_raise
+from skpublicdp.data.dates import dates_from_user, wall_clock, with_time_zone
 from skpublicdp.data.value_conversion import is_missing, printed_texts, to_numbers
 from skpublicdp.data.value_messages import not_numbers_message
 from skpublicdp.typing import Floats
@@ -67,6 +70,14 @@ class Column:
         declared.
     is_closed : bool
         Whether the type of a categorical column declares all possible categories.
+    is_bounded : bool
+        Whether the bounds of a numeric column were declared. Otherwise, they extend the public
+        range.
+    time_zone : str or None
+        Time zone of a column of dates, in which dates are shown and queries are read.
+    can_be_missing : bool
+        Whether synthetic rows can have missing values. The type of `X` does not decide this, since
+        a private value can change this type.
     """
 
     name: str
@@ -80,6 +91,9 @@ class Column:
     offset: int = 0
     declared_order: tuple[Any, ...] = ()
     is_closed: bool = False
+    is_bounded: bool = True
+    time_zone: str | None = None
+    can_be_missing: bool = True
 
     @property
     def n_categories(self) -> int:
@@ -213,41 +227,98 @@ class Column:
         decoded: NDArray[Any] = names[numbers.astype(np.intp)]
         return decoded
 
+    def restore(self, numbers: Floats) -> NDArray[Any]:
+        """Convert encoded values to the user's values, where missing values are missing.
+
+        Unlike in `decode`, missing categories are None, and whole numbers of which some are missing
+        form a masked array of integers.
+        """
+        if self.categorical:
+            decoded = self.decode(numbers)
+            decoded[numbers == self.n_categories - 1] = None
+            return decoded
+        if not (self.integral and self.nullable) or self.is_datetime:
+            return self.decode(numbers)
+        is_missing_number = np.isnan(numbers)
+        whole = self._add_offset(np.ceil(np.where(is_missing_number, 0, numbers)))
+        return np.ma.MaskedArray(whole, is_missing_number)
+
+    def is_impossible(self, numbers: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Indicate encoded values that the type of the column excludes.
+
+        These are unknown categories where the type declares all categories, and missing values
+        where the type has none. The two masks are returned separately.
+        """
+        n_known = len(self.values)
+        is_other = np.zeros(len(numbers), dtype=bool)
+        if self.is_closed:
+            is_other = numbers == n_known
+        missing = numbers == n_known + 1 if self.categorical else np.isnan(numbers)
+        return is_other, missing & (not self.can_be_missing)
+
     @property
     def has_offset(self) -> bool:
         """Whether encoded numbers differ from the user's values in offset or unit."""
         return self.is_datetime or self.offset != 0
 
     def format(self, number: float) -> str:
-        """Format an encoded number or date in the user's units.
+        """Format an encoded number or date in the user's units, as in `format_all`."""
+        (text,) = self.format_all([number])
+        return text
 
-        The time of day is omitted at midnight, or if the column appears to contain only whole days.
-        A column appears to contain only whole days if all public values are whole days, and either
-        there are at least `MIN_WHOLE_DAYS` of them or `number` is the midpoint of two neighbouring
-        values.
+    def format_all(self, numbers: Floats | Sequence[float]) -> list[str]:
+        """Format encoded numbers or dates in the user's units. Different numbers look different.
+
+        Numbers have six significant digits, or more if needed. The time of day is omitted at
+        midnight, or if the column appears to contain only whole days. A column appears to contain
+        only whole days if all public values are whole days, and either there are at least
+        `MIN_WHOLE_DAYS` of them or the number is the midpoint of two neighbouring values.
         """
+        array = np.asarray(numbers, dtype=np.float64)
+        n_distinct = len(np.unique(array))
         if not self.has_offset:
-            return f"{number:.6g}"
+            return format_numbers(array)
         if not self.is_datetime:
-            return str(self.offset + int(np.floor(number)))
-        (date,) = self._dates(np.array([number]))
-        day, time = str(date).split("T")
+            return [str(self.offset + int(np.floor(number))) for number in array]
+        dates = self._local_dates(array)
+        texts = [
+            str(date).partition("T")[0] if self._shows_day_only(number, date) else _date_text(date)
+            for number, date in zip(array, dates, strict=True)
+        ]
+        if len(set(texts)) < n_distinct:
+            texts = [_date_text(date) for date in dates]
+        if len(set(texts)) < n_distinct:
+            texts = [str(date).replace("T", " ") for date in dates]
+        if len(set(texts)) < n_distinct:  # the hour that is repeated at the end of summer time
+            texts = [str(date) for date in self.to_user(array)]
+        return texts
+
+    def _shows_day_only(self, number: float, date: np.datetime64) -> bool:
+        """Indicate whether the time of day of a date is omitted."""
+        if str(date).endswith("T00:00:00.000000"):
+            return True
         index = int(np.searchsorted(self.values, number))
         neighbours = self.values[max(index - 1, 0) : index + 1]
         is_midpoint = len(neighbours) == 2 and neighbours.mean() == number
         enough_values = is_midpoint or len(self.values) >= MIN_WHOLE_DAYS
-        holds_whole_days = enough_values and not (self.values % DAY).any()
-        if time == "00:00:00.000000" or holds_whole_days:
-            return day
-        return f"{day} {time.partition('.')[0]}"
+        return enough_values and self._holds_whole_days
+
+    @cached_property
+    def _holds_whole_days(self) -> bool:
+        """Whether all public dates are whole days in the time zone of the column."""
+        local = self._local_dates(self.values).astype(np.int64)
+        return not (local % DAY).any()
 
     def from_user(self, values: Any) -> Floats:
-        """Encode numbers or dates from the user's query, without clipping."""
+        """Encode numbers or dates from the user's query, without clipping.
+
+        Dates without a time zone are read in the time zone of the column.
+        """
         if not self.has_offset:
             return np.asarray(values, dtype=np.float64)
         try:
             if self.is_datetime:
-                dates = np.asarray(values, dtype="datetime64[us]")
+                dates = self.dates_from_user(values)
                 return np.where(np.isnat(dates), np.nan, dates.astype(np.float64))
             return (np.asarray(values, dtype=object) - self.offset).astype(np.float64)
         except (TypeError, ValueError):
@@ -257,15 +328,21 @@ class Column:
                 "contain values of the same type. Convert the values in the queries."
             ) from None
 
+    def dates_from_user(self, values: Any) -> NDArray[np.datetime64]:
+        """Return dates of the user as datetime64, in UTC for a column with a time zone."""
+        return dates_from_user(values, self.time_zone)
+
     def to_user(self, numbers: Floats) -> NDArray[Any]:
         """Convert encoded numbers back to the user's numbers or dates.
 
         Unlike `decode`, this method does not round the numbers of an integral column without an
-        offset.
+        offset. In a column with a time zone, dates are `datetime` objects with this time zone.
         """
         if not self.has_offset:
             return numbers
         numbers = np.asarray(numbers, dtype=np.float64)
+        if self.is_datetime and self.time_zone is not None:
+            return with_time_zone(self._dates(numbers), self.time_zone)
         if self.is_datetime:
             return self._dates(numbers)
         return self._add_offset(np.ceil(numbers))
@@ -289,6 +366,12 @@ class Column:
         integers = np.array(whole, dtype=np.uint64 if is_unsigned else np.int64)
         shaped: NDArray[Any] = integers.reshape(np.shape(numbers))[()]  # a scalar for a scalar
         return shaped
+
+    def _local_dates(self, numbers: Floats) -> NDArray[np.datetime64]:
+        """Convert encoded dates to datetime64 in the time zone of the column."""
+        if self.time_zone is None:
+            return self._dates(numbers)
+        return wall_clock(self._dates(numbers), self.time_zone)
 
     @staticmethod
     def _dates(numbers: Floats) -> NDArray[np.datetime64]:
@@ -328,6 +411,43 @@ class Column:
         return [*codes, len(categories), len(categories) + 1]
 
 
+SHOWN_DIGITS, MAX_DIGITS = 6, 17
+"""Number of significant digits in the text of a number, which is increased until all texts differ.
+The largest number represents each float exactly."""
+
+MAX_PLAIN_NUMBER = 1e15
+"""Magnitude from which numbers are written in scientific notation."""
+
+
+def format_numbers(numbers: Floats | Sequence[float]) -> list[str]:
+    """Return the texts of numbers, with as many digits as needed so that different numbers differ.
+
+    Examples
+    --------
+    >>> format_numbers([0.25, 1e6, 1_127_612.5]), format_numbers([1e9, 1e9 + 0.125])
+    (['0.25', '1000000', '1127612.5'], ['1000000000', '1000000000.1'])
+    """
+    values = np.asarray(numbers, dtype=np.float64).tolist()
+    for digits in range(SHOWN_DIGITS, MAX_DIGITS + 1):
+        texts = [_format_number(value, digits) for value in values]
+        if len(set(texts)) == len(set(values)):
+            break
+    return texts
+
+
+def _format_number(number: float, digits: int) -> str:
+    """Return a number with a given number of significant digits, in plain notation up to 1e15.
+
+    Digits before the decimal point, and the half of a cut between two whole numbers, are kept.
+    """
+    text = f"{number:.{digits}g}"
+    if not 1 <= abs(number) < MAX_PLAIN_NUMBER:
+        return text
+    if (2 * number).is_integer():
+        return f"{number:.1f}".removesuffix(".0")
+    return f"{number:.0f}" if "e" in text else text
+
+
 NUMBER_IN_TEXT = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?|\d+")
 """Pattern of a number in a string. A minus sign after a digit or a letter is read as a hyphen, as
 in "10-20"."""
@@ -345,6 +465,12 @@ def natural_key(text: str) -> tuple[Any, ...]:
     numbers = map(float, NUMBER_IN_TEXT.findall(text))
     # words and numbers alternate, so entries at the same position have the same type
     return tuple(part for pair in itertools.zip_longest(words, numbers) for part in pair)[:-1]
+
+
+def _date_text(date: np.datetime64) -> str:
+    """Return a date and its time of day in seconds, which is omitted at midnight."""
+    day, _, time = str(date).partition("T")
+    return day if time == "00:00:00.000000" else f"{day} {time.partition('.')[0]}"
 
 
 PLAIN_TYPES = {str, int, bool, type(None)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.data.bounds import column_position, parse_bounds
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.labels import (
     TargetReader,
@@ -22,19 +23,16 @@ from skpublicdp.data.labels import (
 from skpublicdp.data.one_hot import ColumnRun, find_one_hot_runs
 from skpublicdp.data.persons import RowChooser
 from skpublicdp.data.public_rows import (
+    DescribedRows,
     augment_public,
+    described_bounds,
+    is_described,
     public_data_assumptions,
     reference_in_place_of_public,
     without_augmentation,
 )
 from skpublicdp.data.roles import RowRoles, split_roles
-from skpublicdp.data.schema import (
-    Schema,
-    build_schema,
-    column_names,
-    column_position,
-    parse_bounds,
-)
+from skpublicdp.data.schema import Schema, build_schema, column_names, frame_labels
 from skpublicdp.data.streaming import RowSource, as_rows
 from skpublicdp.data.tables import ColumnType, Table
 from skpublicdp.data.text_columns import warn_about_text
@@ -109,16 +107,18 @@ def read_fit_inputs(
         groups=groups,
     )
     table, public_tables = roles.table, roles.public_tables
-    bounds = getattr(estimator, "bounds", None)
+    bounds = with_described_bounds(
+        getattr(estimator, "bounds", None), X_public, column_names(table), frame_labels(table)
+    )
     if not isinstance(nullable, bool):
-        nullable = _column_positions(nullable, column_names(table))
+        nullable = _column_positions(nullable, table)
     schema = build_schema(table, public_tables, bounds=bounds, nullable=nullable, numeric=numeric)
     warn_about_text(schema, public_tables)
     roles = roles.capped(getattr(estimator, "max_rows_per_group", None), groups, ledger)
     target = encode_target(target_reader, roles, y, X_public=X_public, y_public=y_public)
     source = _open_private_rows(roles, target, schema, finite=nullable is not True)
     types = types_with_dates(table, public_tables)
-    bounded = frozenset(parse_bounds(bounds, schema.names, types))
+    bounded = frozenset(parse_bounds(bounds, schema.names, types, schema.labels))
     encoded_tables = [schema.encode(public, clamp=clamp) for public in public_tables]
     raw_public = np.concatenate([np.empty((0, table.shape[1])), *encoded_tables])
     sample = without_augmentation(raw_public)
@@ -154,9 +154,10 @@ def read_fit_inputs(
     )
 
 
-def _column_positions(columns: Collection[Any], names: list[str]) -> frozenset[int]:
+def _column_positions(columns: Collection[Any], table: Table) -> frozenset[int]:
     """Return the positions of columns that the user declared as having missing numbers."""
-    positions = [column_position(column, names) for column in columns]
+    names, labels = column_names(table), frame_labels(table)
+    positions = [column_position(column, names, labels) for column in columns]
     if None in positions:
         raise ValueError(
             "missing must list columns of X by name or position; got "
@@ -309,12 +310,60 @@ def _site_assumptions(roles: RowRoles, groups: Any) -> tuple[str, ...]:
     return assumptions if groups is None else (*assumptions, "all rows of a person are at one site")
 
 
-def bound_ends(bounds: Any, names: Sequence[str]) -> Floats:
+def bound_ends(bounds: Any, names: Sequence[str], labels: Sequence[Any] = ()) -> Floats:
     """Return the low and high ends of declared bounds, shape (2, n_columns), 0 without bounds."""
     ends = np.zeros((2, len(names)))
-    for position, limits in parse_bounds(bounds, names).items():
+    for position, limits in parse_bounds(bounds, names, labels=labels).items():
         ends[:, position] = limits
     return ends
+
+
+def bounds_of_description(X_public: Any, names: Sequence[str]) -> dict[str, tuple[Any, Any]]:
+    """Return the bounds that public rows from `describe_columns` declare, by name of the column.
+
+    Parameters
+    ----------
+    X_public : object
+        Public rows. For rows that do not come from a description, there are no bounds.
+    names : sequence of str
+        Names of the columns of the fit. If the description has other names, its columns are in the
+        same order.
+    """
+    if not isinstance(X_public, DescribedRows):
+        return dict(described_bounds.get(id(X_public), {})) if is_described(X_public) else {}
+    described = names if set(names) <= set(X_public.columns) else [*X_public.columns]
+    return {
+        name: X_public.bounds[key]
+        for name, key in zip(names, described, strict=False)
+        if key in X_public.bounds
+    }
+
+
+def with_described_bounds(
+    bounds: Any, X_public: Any, names: Sequence[str], labels: Sequence[Any] = ()
+) -> Any:
+    """Return the parameter `bounds` of a fit, completed by the bounds of described public rows.
+
+    The parameter has precedence. Bounds of all columns are returned unchanged.
+
+    Parameters
+    ----------
+    bounds : array-like, mapping or None
+        Parameter of the estimator.
+    X_public : object
+        Public rows, as passed to `fit`.
+    names, labels : sequence
+        Names and labels of the columns, as in `parse_bounds`.
+    """
+    described = bounds_of_description(X_public, names)
+    if not described or not (bounds is None or isinstance(bounds, Mapping)):
+        return bounds
+    given = {column_position(column, names, labels) for column in bounds or ()}
+    completed = dict(bounds or {})
+    for name, pair in described.items():
+        if column_position(name, names, labels) not in given:
+            completed[name] = pair
+    return completed
 
 
 def public_labels(

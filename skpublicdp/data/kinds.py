@@ -1,4 +1,4 @@
-"""Comparison of column kinds at fit and at prediction, based on declared types alone.
+"""Kinds of columns at fit and at prediction, compared by declared types alone.
 
 Since `predict` is also used on private rows, a column is never rejected because of its values. A
 column of dtype object has no declared kind and is never rejected.
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp._internal.text import is_valid_text
 from skpublicdp.data.column import Column
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.tables import (
@@ -27,6 +28,27 @@ from skpublicdp.data.tables import (
     Table,
 )
 from skpublicdp.data.value_conversion import is_date, is_missing, printed_texts
+from skpublicdp.data.value_messages import remedy_for
+
+
+def check_types(table: Table) -> None:
+    """Raise ValueError if a column has a type that no estimator supports."""
+    for name, type_ in zip(column_names(table), table.types, strict=True):
+        if not is_valid_text(name):
+            raise ValueError(
+                "The names of the columns must be text that can be written in UTF-8, but the name "
+                f"{name!r} contains surrogates. Rename the column."
+            )
+        if type_.kind == "complex numbers":
+            raise ValueError(
+                f"Complex data not supported: column {name} must contain real numbers. Use its "
+                "real part, or drop it."
+            )
+        if not type_.usable:
+            raise ValueError(
+                f"Column {name} must contain numbers, booleans, dates, text or categories; got "
+                f"{type_.kind}. {remedy_for(type_.kind)}"
+            )
 
 
 def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
@@ -87,6 +109,12 @@ def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
         # A single text value changes the type of all columns of an array. The estimator then
         # converts the values of numeric columns, so their type is not a reason for rejection.
         is_converted = not table.is_frame and new_kind != DATE and expected in (NUMBER, BOOLEAN)
+        if isinstance(at_fit, Column) and at_fit.is_datetime and new_kind == DATE:
+            had_zone, has_zone = at_fit.time_zone is not None, type_.time_zone is not None
+            with_zone = {True: "dates with a time zone", False: "dates without a time zone"}
+            if had_zone != has_zone:
+                expected, actual = with_zone[had_zone], with_zone[has_zone]
+                raise ValueError(kind_mismatch_message(name, expected, actual))
         is_categorical = isinstance(at_fit, Column) and at_fit.categorical
         if not is_accepted and (is_categorical or not is_converted):
             raise ValueError(kind_mismatch_message(name, expected, type_.kind))

@@ -7,17 +7,19 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
+from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.column import DAY
+from skpublicdp.data.container import Container
 from skpublicdp.data.metadata_files import ColumnMetadata, read_metadata
-from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema, parse_bounds
-from skpublicdp.data.tables import Container, Table
+from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema
+from skpublicdp.data.tables import Table
 from skpublicdp.data.value_messages import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.typing import Floats, Mask
@@ -42,11 +44,15 @@ class DescribedRows:
         themselves have no missing values.
     not_given : dict of str to str
         Columns that a metadata file lists without bounds or categories, with the reason for each.
+    bounds : dict of str to tuple
+        Lowest and highest value of each column of numbers or dates. They are the bounds of each
+        fit with these rows, unless the parameter `bounds` declares others.
     """
 
     columns: dict[str, NDArray[Any]]
     nullable: frozenset[str] = frozenset()
     not_given: dict[str, str] = field(default_factory=dict)
+    bounds: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -108,11 +114,20 @@ class DescribedRows:
                 f"X_public must describe every column of X, but {missing[0]!r} is missing{advice}."
             )
         values = [self.columns[name] for name in names]
-        return Container(container.library, tuple(names)).build(values)
+        zones = container.time_zones or (None,) * len(names)
+        dates = [
+            None if zone is None or column.dtype.kind != "M" else zone
+            for column, zone in zip(values, zones, strict=True)
+        ]
+        return Container(container.library, tuple(names)).build(values, time_zones=dates)
 
 
 _described_tables: WeakValueDictionary[int, Any] = WeakValueDictionary()
 """Tables computed from described rows, indexed by `id`. Tables that are no longer used drop out."""
+
+
+described_bounds: dict[int, dict[str, tuple[Any, Any]]] = {}
+"""Bounds of tables with the columns of described rows, indexed by the `id` of the table."""
 
 
 def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
@@ -130,14 +145,24 @@ def is_described(X_public: Any) -> bool:
     return X_public is not None and _described_tables.get(id(X_public)) is X_public
 
 
-def mark_described(table: Any) -> Any:
+def mark_described(table: Any, bounds: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
     """Mark a table as computed from described rows, and return the same table.
 
     The mark belongs to the object, since an array has no attributes of its own. A copy of the table
     is not marked, and neither is an object without weak references, such as None or a list.
+
+    Parameters
+    ----------
+    table : array or DataFrame
+        The table.
+    bounds : mapping of str to tuple, optional
+        Bounds of the columns, by name, if the table has the columns of described rows.
     """
     with suppress(TypeError):
         _described_tables[id(table)] = table
+        if bounds:
+            described_bounds[id(table)] = dict(bounds)
+            finalize(table, described_bounds.pop, id(table), None)
     return table
 
 
@@ -157,10 +182,11 @@ def describe_columns(
     description : dict of str to description, or metadata
         Description of each column, indexed by name. A tuple ``(low, high)`` of numbers or dates
         generates evenly spread values. With ``(low, high, typical)``, the median is `typical`, and
-        most values are close to the median. A list generates equally frequent categories, and a
-        dict maps categories to approximate shares. The description can also be a metadata file in
-        the format of dpsynth (``domain.yaml``), SmartNoise SQL, CSVW or lomas, given as the path of
-        a JSON or YAML file or as parsed content.
+        most values are close to the median. These ranges are the bounds of each fit that gets the
+        rows, unless its parameter `bounds` declares others. A list generates equally frequent
+        categories, and a dict maps categories to approximate shares. The description can also be a
+        metadata file in the format of dpsynth (``domain.yaml``), SmartNoise SQL, CSVW or lomas,
+        given as the path of a JSON or YAML file or as parsed content.
     size : int, default=300
         Number of rows to generate.
     columns : dict of str to description, optional
@@ -220,7 +246,10 @@ def describe_columns(
         for position, (name, column) in enumerate(description.items())
     }
     not_given = {n: reason for n, reason in metadata.not_given.items() if n not in values}
-    return DescribedRows(values, metadata.nullable, not_given)
+    bounds = {
+        str(name): column[:2] for name, column in description.items() if isinstance(column, tuple)
+    }
+    return DescribedRows(values, metadata.nullable, not_given, bounds)
 
 
 def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[Any]:

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from skpublicdp._internal.redaction import NotNumbersError, call_or_raise, call_silently
+from skpublicdp._internal.redaction import NotNumbersError, call_or_raise
+from skpublicdp._internal.text import is_valid_text
+from skpublicdp.data.bounds import column_position, has_numbers_as_names, parse_bounds
 from skpublicdp.data.column import MAX_EXACT_INTEGER, MISSING, OTHER, Column
+from skpublicdp.data.container import Container
 from skpublicdp.data.tables import (
     ANYTHING,
     BOOLEAN,
     DATE,
     NUMBER,
     ColumnType,
-    Container,
     Table,
 )
 from skpublicdp.data.value_conversion import is_missing, public_numbers, types_with_dates
@@ -66,6 +68,11 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         """Names of the columns."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def labels(self) -> tuple[Any, ...]:
+        """Labels of the columns of a frame, or an empty tuple for an array."""
+        return self.container.labels if self.container.library is not None else ()
 
     @property
     def numeric(self) -> NDArray[np.bool_]:
@@ -184,13 +191,21 @@ class Schema:
         return error
 
     def decode(self, rows: Floats) -> Any:
-        """Decode rows to the user's values, in a container of the kind that was passed to `fit`."""
-        return self.container.build(self.decoded_columns(rows))
+        """Decode rows to the user's values, in a container of the kind that was passed to `fit`.
+
+        Columns have the types of the rows passed to `fit`, and missing values are missing.
+        """
+        columns = [
+            column.restore(rows[:, position]) for position, column in enumerate(self.columns)
+        ]
+        categories = [column.values if column.categorical else None for column in self.columns]
+        return self.container.restore(columns, categories)
 
     def decoded_columns(self, rows: Floats) -> list[NDArray[Any]]:
         """Decode rows to a list of columns with the user's values, shape (n_rows,).
 
-        Columns that contain only booleans have dtype bool.
+        Unknown and missing categories are `OTHER` and `MISSING`. Columns that contain only booleans
+        have dtype bool.
         """
         columns = []
         for position, column in enumerate(self.columns):
@@ -200,28 +215,51 @@ class Schema:
             columns.append(decoded)
         return columns
 
-    def has_known_values(self, rows: Floats) -> Mask:
-        """Indicate which encoded rows contain neither `OTHER` nor missing values."""
+    def has_known_categories(self, rows: Floats) -> Mask:
+        """Indicate which encoded rows contain no unknown category, i.e. no `OTHER`."""
         is_known = np.ones(len(rows), dtype=bool)
         for position, column in enumerate(self.columns):
-            values = rows[:, position]
-            # the codes of `OTHER` and `MISSING` follow the codes of the categories
-            is_known &= values < len(column.values) if column.categorical else ~np.isnan(values)
+            if column.categorical:  # the code of `OTHER` follows the codes of the categories
+                is_known &= rows[:, position] != len(column.values)
         return is_known
 
-    def replace_impossible(self, rows: Floats) -> Floats:
-        """Replace the code for `OTHER` in closed columns of encoded rows.
+    def has_all_values(self, rows: Floats) -> Mask:
+        """Indicate which encoded rows contain no missing value."""
+        has_value = np.ones(len(rows), dtype=bool)
+        for column, values in zip(self.columns, rows.T, strict=True):
+            missing_code = len(column.values) + 1
+            has_value &= values != missing_code if column.categorical else ~np.isnan(values)
+        return has_value
+
+    def is_possible(self, rows: Floats) -> Mask:
+        """Indicate which encoded rows contain only values that the types of the columns allow."""
+        possible = np.ones(len(rows), dtype=bool)
+        for position, column in enumerate(self.columns):
+            is_other, is_missing_value = column.is_impossible(rows[:, position])
+            possible &= ~(is_other | is_missing_value)
+        return possible
+
+    def replace_impossible(
+        self, rows: Floats, *, other: bool = True, missing: bool = True
+    ) -> Floats:
+        """Replace values that the types of the columns exclude, in encoded rows.
 
         Each replacement is the value of another row in the same column (hot deck imputation).
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (n, n_columns)
+            Encoded rows.
+        other, missing : bool
+            Whether impossible `OTHER` categories and impossible missing values are replaced.
         """
         rows = rows.copy()
         for position, column in enumerate(self.columns):
-            if not column.is_closed:
-                continue
-            is_impossible = rows[:, position] == column.names.index(OTHER)
-            donors = rows[~is_impossible, position]
+            is_other, is_missing_value = column.is_impossible(rows[:, position])
+            is_replaced = (is_other & other) | (is_missing_value & missing)
+            donors = rows[~(is_other | is_missing_value), position]
             if len(donors):
-                rows[is_impossible, position] = np.resize(donors, int(is_impossible.sum()))
+                rows[is_replaced, position] = np.resize(donors, int(is_replaced.sum()))
         return rows
 
     def decode_rowwise(self, rows: Floats) -> Any:
@@ -237,14 +275,20 @@ class Schema:
             self.container.typed_column(decoded, column.values)
             for decoded, column in zip(columns, self.columns, strict=True)
         ]
-        return self.container.build(*zip(*typed_columns, strict=True))
+        values, types = zip(*typed_columns, strict=True)
+        return self.container.build(values, types)
 
     def position(self, column: Any) -> int:
         """Return the position of a column specified by name or position."""
-        position = column_position(column, self.names)
+        position = column_position(column, self.names, self.labels)
         if position is not None:
             return position
         names = ", ".join(self.names[:10]) + (", ..." if len(self.names) > 10 else "")
+        if has_numbers_as_names(self.labels):
+            raise ValueError(
+                "A column must be given by its name, because the names of the columns are numbers; "
+                f"got {column!r}. The columns are {names}."
+            )
         raise ValueError(
             f"A column must be given by its name or by its position below {len(self.columns)}; "
             f"got {column!r}. The columns are {names}."
@@ -282,7 +326,7 @@ def build_schema(
         The columns.
     """
     names, X_types = column_names(X), types_with_dates(X, public)
-    limits = parse_bounds(bounds, names, X_types)
+    limits = parse_bounds(bounds, names, X_types, frame_labels(X))
     columns = []
     for position, name in enumerate(names):
         public_parts = [table.column(position) for table in public]
@@ -300,6 +344,11 @@ def build_schema(
 def column_names(X: Table) -> list[str]:
     """Return the column names of a frame as strings. For an array, these are x0, x1 and so on."""
     return [str(label) if X.is_frame else f"x{label}" for label in X.labels]
+
+
+def frame_labels(X: Table) -> tuple[Any, ...]:
+    """Return the column labels of a frame, or an empty tuple for an array."""
+    return X.labels if X.is_frame else ()
 
 
 def _is_categorical(
@@ -337,6 +386,9 @@ def _categorical_column(
 ) -> Column:
     """Describe a categorical column, based on its public values and declared categories.
 
+    A category that is called `OTHER` or `MISSING`, as in rows of an earlier release, is not a
+    category of its own. Its rows are counted in the cell of this name.
+
     Parameters
     ----------
     name : str
@@ -347,11 +399,18 @@ def _categorical_column(
         Public values of the column in several parts.
     """
     values = [value for part in public_parts for value in np.asarray(part, dtype=object).tolist()]
-    present = [value for value in values if not is_missing(value)]
-    declared = [value for type_ in types for value in type_.categories or ()]
+    present = [value for value in values if not is_missing(value) and not _is_marker(value)]
+    named = [value for type_ in types for value in type_.categories or ()]
+    declared = [value for value in named if not _is_marker(value)]
     all_boolean = all(isinstance(value, bool | np.bool_) for value in present + declared)
     if all_boolean and (present or types[0].kind == BOOLEAN):
         declared = [False, True]  # domain of the type, which does not depend on any row
+    if not all(map(is_valid_text, [*present, *declared])):
+        raise ValueError(
+            f"The categories of column {name} must be text that can be written in UTF-8, but at "
+            "least one public or declared category contains surrogates. Replace them, for example "
+            "with text.encode('utf-8', 'replace').decode()."
+        )
     if not values and not declared:
         conversion = ""
         if types[0].kind == ANYTHING:
@@ -377,10 +436,19 @@ def _categorical_column(
     declared_order = orders[0] if orders else ()
     # A boolean column is closed regardless of its type, since a missing private value may have
     # changed the type.
-    is_closed = types[0].categories is not None or all_boolean
+    is_closed = (types[0].categories is not None and OTHER not in named) or all_boolean
     return Column(
-        name, categories, categorical=True, is_closed=is_closed, declared_order=declared_order
+        name,
+        categories,
+        categorical=True,
+        is_closed=is_closed,
+        declared_order=declared_order,
     )
+
+
+def _is_marker(value: Any) -> bool:
+    """Indicate whether a category has the name of one of the two additional codes."""
+    return isinstance(value, str) and value in (OTHER, MISSING)
 
 
 def _numeric_column(
@@ -449,6 +517,9 @@ def _numeric_column(
         nullable=nullable,
         is_datetime=dates,
         offset=offset,
+        is_bounded=limits is not None,
+        time_zone=type_.time_zone,
+        can_be_missing=nullable,
     )
 
 
@@ -459,7 +530,7 @@ def _exact_offset(public_parts: Sequence[Any]) -> int:
     2**53, the offset is the middle of the range, and otherwise it is 0. The offset is also 0 if
     some public values are not integers.
     """
-    arrays = [np.ma.getdata(part) for part in public_parts]
+    arrays = [part.compressed() if np.ma.isMaskedArray(part) else part for part in public_parts]
     integer_arrays = [array for array in arrays if array.dtype.kind in "iu"]
     non_empty = [array for array in integer_arrays if len(array)]
     if not non_empty or len(integer_arrays) != len(public_parts):
@@ -468,115 +539,3 @@ def _exact_offset(public_parts: Sequence[Any]) -> int:
     high = max(int(array.max()) for array in non_empty)
     is_exact = low > -MAX_EXACT_INTEGER and high < MAX_EXACT_INTEGER
     return 0 if is_exact else (low + high) // 2
-
-
-def parse_bounds(
-    bounds: Any, names: Sequence[str], types: Sequence[ColumnType] = ()
-) -> dict[int, tuple[float, float]]:
-    """Validate column bounds, and return them as a dict of position to (low, high).
-
-    Parameters
-    ----------
-    bounds : array-like of shape (2,) or (n_columns, 2), mapping of column to pair, or None
-        Bounds for all columns, or for some columns specified by name or position.
-    names : sequence of str
-        Names of the columns.
-    types : sequence of ColumnType
-        Types of the columns. If no types are given, all columns are numeric.
-
-    Raises
-    ------
-    ValueError
-        If a column is unknown, or if its bounds are not an increasing pair of finite numbers or
-        dates.
-    """
-    if bounds is None:
-        return {}
-    if isinstance(bounds, Mapping):
-        limits = {}
-        for column, pair in bounds.items():
-            position = column_position(column, names)
-            if position is None:
-                raise ValueError(
-                    f"bounds refers to a column that X does not have: {column!r}. The columns of X "
-                    f"are {', '.join(names[:10])}{', ...' if len(names) > 10 else ''}."
-                )
-            is_date = bool(types) and types[position].kind == DATE
-            limits[position] = _parse_pair(pair, f"bounds of column {column}", is_date)
-        return limits
-    pairs = _parse_pairs(bounds, len(names)).tolist()
-    return {position: (low, high) for position, (low, high) in enumerate(pairs)}
-
-
-def bounds_by_position(bounds: Any, names: Sequence[str]) -> Any:
-    """Return the validated parameter `bounds` with column names replaced by positions.
-
-    Bounds that are not a mapping are returned unchanged. All columns are numeric.
-    """
-    limits = parse_bounds(bounds, names)
-    return limits if isinstance(bounds, Mapping) else bounds
-
-
-def column_position(column: Any, names: Sequence[str]) -> int | None:
-    """Return the position of a column specified by name or position, or None if unknown.
-
-    Parameters
-    ----------
-    column : str, int or float
-        Name of the column, or its position as a whole number.
-    names : sequence of str
-        Names of the columns.
-    """
-    if isinstance(column, str):
-        return list(names).index(column) if column in names else None
-    is_number = isinstance(column, int | np.integer | float) and 0 <= column < len(names)
-    return int(column) if is_number and column == int(column) else None
-
-
-def _parse_pair(pair: Any, subject: str, is_date: bool) -> tuple[float, float]:
-    """Return a column's bounds (low, high) as floats, in microseconds since 1970 for dates.
-
-    Parameters
-    ----------
-    pair : array-like of shape (2,)
-        Bounds specified by the user.
-    subject : str
-        Subject of the error message, such as "bounds of column age".
-    is_date : bool
-        Whether the bounds are dates.
-    """
-    dtype = "datetime64[us]" if is_date else np.float64
-    ends, failure = call_silently(np.asarray, pair, dtype=dtype)
-    if failure is None and ends.shape == (2,) and not (is_date and np.isnat(ends).any()):
-        low, high = ends.astype(np.int64).tolist() if is_date else ends.tolist()
-        if np.isfinite(low) and np.isfinite(high) and low < high:
-            return float(low), float(high)
-    raise ValueError(
-        f"{subject} must be a pair of {'dates' if is_date else 'numbers'} (low, high), finite with "
-        f"low < high; got {' '.join(repr(pair).split())}."
-    )
-
-
-def _parse_pairs(bounds: Any, n_features: int) -> Floats:
-    """Return the bounds of all columns as an array of shape (n_features, 2)."""
-    limits, failure = call_silently(np.asarray, bounds, dtype=np.float64)
-    if failure is not None:
-        raise ValueError(
-            "bounds must contain numbers: one pair (low, high), or one pair per feature, shape "
-            f"({n_features}, 2). At least one value is not a number."
-        )
-    if limits.shape not in {(2,), (n_features, 2)}:
-        raise ValueError(
-            f"bounds must be one pair (low, high), or one pair per feature, shape ({n_features}, "
-            f"2); got shape {limits.shape}."
-        )
-    pairs: Floats = np.broadcast_to(limits, (n_features, 2))
-    low, high = pairs.T
-    invalid = np.flatnonzero(~(np.isfinite(low) & np.isfinite(high) & (low < high)))
-    if len(invalid):
-        feature = int(invalid[0])
-        raise ValueError(
-            "bounds must be finite with low < high for every feature; got "
-            f"({low[feature]:g}, {high[feature]:g}) for feature {feature}."
-        )
-    return pairs

@@ -12,6 +12,8 @@ import numpy as np
 from narwhals.dtypes import DType
 from numpy.typing import NDArray
 
+from skpublicdp.data.container import Container, DeclaredType, object_array
+from skpublicdp.data.dates import read_time_zone
 from skpublicdp.typing import Codes
 
 ColumnValues = NDArray[Any]
@@ -52,12 +54,15 @@ class ColumnType:
         Whether values can be missing.
     ordered : bool
         Whether the type declares an order of categories.
+    time_zone : str or None
+        Time zone of dates, or None if the type declares no time zone.
     """
 
     kind: str
     categories: tuple[Any, ...] | None = None
     nullable: bool = True
     ordered: bool = False
+    time_zone: str | None = None
 
     @property
     def usable(self) -> bool:
@@ -82,86 +87,6 @@ def _as_frame(X: Any) -> Any:
         return X  # narwhals does not accept frames with duplicate column names
     wrapped = to_narwhals(X)
     return wrapped if isinstance(wrapped, nw.DataFrame) else None
-
-
-@dataclass(frozen=True)
-class Container:
-    """Library and column labels of a table, from which tables of the same kind can be built.
-
-    It holds no rows.
-
-    Attributes
-    ----------
-    library : str or None
-        Name of a frame's library, such as "pandas", or None for arrays.
-    labels : tuple
-        Column labels.
-    """
-
-    library: str | None
-    labels: tuple[Any, ...]
-
-    def typed_column(
-        self, column: ColumnValues, categories: NDArray[Any]
-    ) -> tuple[ColumnValues, DType]:
-        """Return the values and the narwhals type of a frame column.
-
-        For numbers and dates, the numpy type determines the narwhals type. For other columns, the
-        public categories determine the type. The values never affect the type. In pandas,
-        categories of several types are stored as objects, whereas other libraries store them as
-        text. In other libraries, boolean categories become booleans, and missing values become
-        False.
-
-        Parameters
-        ----------
-        column : ndarray, shape (n_rows,)
-            Decoded values, with dtype object for a categorical column.
-        categories : ndarray
-            Public categories.
-        """
-        if column.dtype != object:
-            # by numpy's dtype.kind: floats, integers, dates
-            types = {"f": nw.Float64(), "i": nw.Int64(), "u": nw.UInt64(), "M": nw.Datetime("us")}
-            return column, types[column.dtype.kind]
-        category_types = set(map(type, categories.tolist()))
-        if self.library == "pandas":
-            return column, nw.String() if category_types <= {str} else nw.Object()
-        values = column.tolist()
-        if category_types == {bool}:
-            return np.array([value is True for value in values], dtype=bool), nw.Boolean()
-        return _object_array(list(map(str, values))), nw.String()
-
-    def build(self, columns: Sequence[ColumnValues], types: Sequence[DType] | None = None) -> Any:
-        """Combine columns into a frame or array that has the library and labels of this container.
-
-        An array has a numeric type if all columns are numeric, and otherwise dtype object.
-
-        Parameters
-        ----------
-        columns : sequence of ndarray, each of shape (n_rows,)
-            Values of the columns.
-        types : sequence of narwhals types, optional
-            Types of the columns of a frame. By default, the types are inferred from the values.
-        """
-        if self.library is None:
-            if all(column.dtype.kind in "iuf" for column in columns):
-                return np.column_stack(columns)
-            array = np.empty((len(columns[0]), len(columns)), dtype=object)
-            for position, column in enumerate(columns):
-                array[:, position] = column
-            return array
-        # numbered because pandas labels need not be strings or distinct; renamed at the end
-        names = [str(number) for number in range(len(columns))]
-        # only pandas supports columns with values of several types
-        if types is None and self.library != "pandas":
-            columns = [_text_if_mixed(column) for column in columns]
-        schema = None if types is None else dict(zip(names, types, strict=True))
-        backend: Any = self.library
-        frame = nw.from_dict(dict(zip(names, columns, strict=True)), schema, backend=backend)
-        native = frame.to_native()
-        if hasattr(native, "set_axis"):  # pandas, whose labels need not be strings
-            return native.set_axis(list(self.labels), axis=1)
-        return frame.rename(dict(zip(names, self.labels, strict=True))).to_native()
 
 
 class Table:
@@ -238,7 +163,7 @@ class Table:
         if hasattr(native, "factorize"):  # pandas
             # a missing value has index -1, the position of the final None
             indices, distinct_texts = native.factorize()
-            distinct_codes = encode(_object_array([*distinct_texts.tolist(), None]))
+            distinct_codes = encode(object_array([*distinct_texts.tolist(), None]))
             codes: NDArray[Any] = np.take(distinct_codes, indices)
             return codes
         if hasattr(native, "dictionary_encode"):  # pyarrow
@@ -247,7 +172,7 @@ class Table:
         distinct = series.unique()
         if len(series) < MIN_REPETITIONS * len(distinct) or distinct.is_null().all():
             return encode(self.column(position))
-        codes = encode(_object_array(distinct.to_list()))
+        codes = encode(object_array(distinct.to_list()))
         # codes are whole numbers, which are exact as floats
         mapped = series.replace_strict(distinct.to_list(), codes.tolist(), return_dtype=nw.Float64)
         return np.asarray(mapped.to_numpy()).astype(codes.dtype)
@@ -269,7 +194,19 @@ class Table:
             return Container(None, self.labels)
         # a slice without rows, since narwhals rejects pandas frames with duplicate column names
         wrapped = nw.from_native(self.native.iloc[:0, :0]) if self._has_iloc else self._frame
-        return Container(str(wrapped.implementation.value), self.labels)
+        if hasattr(self.native, "schema") and hasattr(self.native.schema, "types"):  # pyarrow
+            dtypes = self.native.schema.types
+        else:
+            dtypes = list(getattr(self.native, "dtypes", ()))
+        # A private value can decide whether a column has integers, floats, booleans or objects, so
+        # only declared categories and time zones are kept.
+        kept = [
+            DeclaredType.of(dtype, is_categorical=type_.kind == CATEGORY)
+            if type_.kind == CATEGORY or type_.time_zone is not None
+            else None
+            for dtype, type_ in zip(dtypes, self.types, strict=False)
+        ]
+        return Container(str(wrapped.implementation.value), self.labels, tuple(kept))
 
     @property
     def _has_iloc(self) -> bool:
@@ -291,12 +228,6 @@ class Table:
                 return numpy_type(dtype)
         series = self._series(position)
         return narwhals_type(series.dtype, series.to_native())
-
-
-def _text_if_mixed(column: ColumnValues) -> ColumnValues:
-    """Convert a column whose values have several Python types to text."""
-    has_one_type = column.dtype != object or len(set(map(type, column.tolist()))) < 2
-    return column if has_one_type else column.astype(str)
 
 
 def numpy_type(dtype: np.dtype[Any]) -> ColumnType:
@@ -336,7 +267,11 @@ def narwhals_type(dtype: DType, native: Any) -> ColumnType:
         return ColumnType(BOOLEAN)
     if dtype.is_numeric():
         return ColumnType(NUMBER)
-    if isinstance(dtype, nw.Datetime | nw.Date):
+    if isinstance(dtype, nw.Datetime):
+        if dtype.time_zone is not None:
+            read_time_zone(dtype.time_zone)  # raises an error if the zone is unknown
+        return ColumnType(DATE, time_zone=dtype.time_zone)
+    if isinstance(dtype, nw.Date):
         return ColumnType(DATE)
     if isinstance(dtype, nw.Enum):
         return ColumnType(CATEGORY, tuple(dtype.categories), ordered=True)
@@ -390,14 +325,7 @@ def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
         return np.asarray(native.astype(object), dtype=object)
     if type_.kind in (CATEGORY, TEXT):
         series = series.cast(nw.String)
-    return _object_array(series.to_list())
-
-
-def _object_array(values: list[Any]) -> ColumnValues:
-    """Return a one-dimensional array of dtype object, without inferring a type from the values."""
-    objects = np.empty(len(values), dtype=object)
-    objects[:] = values
-    return objects
+    return object_array(series.to_list())
 
 
 def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]]) -> NDArray[Any]:
@@ -406,7 +334,7 @@ def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]
     The parameters are those of `Table.map_distinct`, except that `column` is a
     `pyarrow.ChunkedArray`.
     """
-    no_codes = encode(_object_array([None]))[:0]  # dtype if there are no chunks
+    no_codes = encode(object_array([None]))[:0]  # dtype if there are no chunks
     codes_of_chunks = [no_codes]
     for chunk in column.chunks:
         has_dictionary = hasattr(chunk, "dictionary")
@@ -416,7 +344,7 @@ def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]
         encoded = chunk if has_dictionary else chunk.dictionary_encode()
         distinct_texts, indices = encoded.dictionary, encoded.indices
         texts = distinct_texts.cast("string").to_pylist()
-        distinct_codes = encode(_object_array([*texts, None]))
+        distinct_codes = encode(object_array([*texts, None]))
         if indices.null_count:  # a missing value is assigned the position of the final None
             indices = indices.cast("int64").fill_null(len(distinct_texts))
         codes_of_chunks.append(np.take(distinct_codes, indices.to_numpy()))

@@ -14,8 +14,14 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
+from skpublicdp.data.bounds import has_numbers_as_names
 from skpublicdp.data.caller_advice import pipeline_advice
-from skpublicdp.data.kinds import check_kinds_at_prediction, keep_kinds, kind_mismatch_message
+from skpublicdp.data.kinds import (
+    check_kinds_at_prediction,
+    check_types,
+    keep_kinds,
+    kind_mismatch_message,
+)
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.streaming import is_streamed
 from skpublicdp.data.tables import (
@@ -33,7 +39,6 @@ from skpublicdp.data.value_messages import (
     date_advice,
     kind_of_object,
     not_numbers_message,
-    remedy_for,
     unreadable_message,
 )
 from skpublicdp.exceptions import warn
@@ -193,21 +198,6 @@ def refuse_text(estimator: Any, public: Table) -> None:
         raise NotNumbersError(_encoding_advice(estimator, text))
 
 
-def check_types(table: Table) -> None:
-    """Raise ValueError if a column has a type that no estimator supports."""
-    for name, type_ in zip(column_names(table), table.types, strict=True):
-        if type_.kind == "complex numbers":
-            raise ValueError(
-                f"Complex data not supported: column {name} must contain real numbers. Use its "
-                "real part, or drop it."
-            )
-        if not type_.usable:
-            raise ValueError(
-                f"Column {name} must contain numbers, booleans, dates, text or categories; got "
-                f"{type_.kind}. {remedy_for(type_.kind)}"
-            )
-
-
 def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) -> Table:
     """Return the table with its columns in the order of `fit`.
 
@@ -229,6 +219,10 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
         validate_data(estimator, placeholder, reset=True, skip_check_array=True)
         if has_names:
             estimator.feature_names_in_ = np.array(labels, dtype=object)
+        elif has_numbers_as_names(labels):
+            estimator._numbers_as_names = tuple(labels)
+        elif hasattr(estimator, "_numbers_as_names"):
+            del estimator._numbers_as_names
         return table
     fitted_names = getattr(estimator, "feature_names_in_", None)
     if fitted_names is None or not has_names:

@@ -32,10 +32,10 @@ from skpublicdp.base_learner import (
     is_repeatable,
     mechanism_event,
 )
-from skpublicdp.data.fit_inputs import bound_ends
+from skpublicdp.data.bounds import bounds_by_position, feature_labels
+from skpublicdp.data.fit_inputs import bound_ends, with_described_bounds
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
-from skpublicdp.data.schema import bounds_by_position
 from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import BaseAccuracy
 from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds
@@ -351,12 +351,13 @@ class LabelBoostClassifier(
         public = rows.X_public if rows.n_public else None
         if is_described(X_public):
             public = mark_described(public)
-        bounds = bounds_by_position(self.bounds, feature_names(self))  # base learners see no names
+        names, labels = feature_names(self), feature_labels(self)
+        bounds = with_described_bounds(self.bounds, X_public, names, labels)
+        bounds = bounds_by_position(bounds, names, labels)  # base learners see no names
         base = self._base_learner(bounds)
         check_classes(base, rows.classes)
-        names = feature_names(self)
         for hypotheses in (getattr(base, "hypotheses", None), self.hypotheses):
-            check_public_values(hypotheses, [public, bound_ends(self.bounds, names)], names)
+            check_public_values(hypotheses, [public, bound_ends(bounds, names)], names)
         ledger.read(rows.n_private, rows.n_public)
         labeler_seed, base_seed = ledger.seed(), ledger.seed()
         if self.release_labeler:

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise, call_silently
-from skpublicdp.data.fit_inputs import public_labels
+from skpublicdp.data.fit_inputs import bounds_of_description, public_labels
 from skpublicdp.data.label_values import UNLABELLED, is_unlabelled
 from skpublicdp.data.labels import (
     LabelReader,
@@ -23,6 +23,7 @@ from skpublicdp.data.labels import (
 from skpublicdp.data.persons import RowChooser, cap_rows_per_group
 from skpublicdp.data.public_rows import is_described, mark_described
 from skpublicdp.data.roles import split_roles
+from skpublicdp.data.schema import column_names
 from skpublicdp.data.tables import Table, take_rows
 from skpublicdp.data.validation import as_numbers
 from skpublicdp.model_selection.candidates import Candidate, has_row_function
@@ -87,6 +88,8 @@ class SearchRows:
         Number of public rows.
     described : bool
         Whether separate public rows were generated from a description.
+    described_bounds : dict of str to tuple
+        Bounds of the columns that the description declares.
     """
 
     def __init__(
@@ -121,6 +124,7 @@ class SearchRows:
         warn_if_objects(y, self.classes)
         self.y = self.classes[self.codes]
         self.described = is_described(X_public)
+        self.described_bounds = bounds_of_description(X_public, column_names(roles.table))
         self.n_public = sum(table.shape[0] for table in roles.public_tables)
         self.labelled = np.flatnonzero(is_labelled)
         self.y_public = self._public_labels()
@@ -216,5 +220,7 @@ class SearchRows:
         private_rows = X if all_private else take_rows(X, self._private_indices)
         public_rows = stack_public_rows(public_tables) if public_tables else None
         if self.described:  # a learner treats the rows as in a fit without a search
-            public_rows = mark_described(public_rows)
+            # steps change the columns, and the bounds of the description apply to its own columns
+            bounds = {} if steps else self.described_bounds
+            public_rows = mark_described(public_rows, bounds)
         return TransformedRows(steps, private_rows, public_rows)

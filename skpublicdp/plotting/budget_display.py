@@ -9,7 +9,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from skpublicdp.plotting.display import LIGHT, PUBLIC, RELEASED, Display, check_matplotlib
+from skpublicdp.plotting.display import (
+    LIGHT,
+    PUBLIC,
+    RELEASED,
+    Display,
+    check_matplotlib,
+    plain_text,
+)
 from skpublicdp.privacy.budget import PrivacyBudget
 
 MAX_ANNOTATED_NAMES = 12
@@ -143,7 +150,8 @@ class BudgetDisplay(Display):
         style = {"color": PUBLIC, "linestyle": "--", "linewidth": 1} | (cap_kwargs or {})
         self.cap_ = ax.axhline(self.epsilon, **style)
         for fit, name in self._annotations():
-            ax.text(fit, 0.02 * self.epsilon, name, rotation=90, ha="center", fontsize=8)
+            text = plain_text(name)
+            ax.text(fit, 0.02 * self.epsilon, text, rotation=90, ha="center", fontsize=8)
         ax.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.05 * self.epsilon))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         delta = f" at δ = {self.delta:g}" if self.delta else ""

@@ -49,6 +49,15 @@ def check_matplotlib(caller: str) -> None:
         ) from error
 
 
+def plain_text(text: Any) -> str:
+    """Return text from data so that matplotlib draws it as it is, and never as mathematics.
+
+    Lone surrogates, which no font has, are written as escape sequences.
+    """
+    drawable = str(text).encode("utf-8", "backslashreplace").decode("utf-8")
+    return drawable.replace("$", r"\$")
+
+
 def with_margin(low: Any, high: Any) -> tuple[Any, Any]:
     """Return axis limits (low, high) widened by `AXIS_MARGIN`, or by 1 if both are equal."""
     margin = np.where(high > low, AXIS_MARGIN * (high - low), 1.0)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.explain import Pair
 from skpublicdp.data.schema import MISSING, OTHER
-from skpublicdp.plotting.display import PUBLIC, RELEASED
+from skpublicdp.plotting.display import PUBLIC, RELEASED, plain_text
 
 MAX_ANNOTATED_COLUMNS = 5
 """Maximum number of columns for which the cells of a heat map have text annotations."""
@@ -186,12 +186,13 @@ def draw_pair(
             style = {"fill": False, "hatch": "////", "edgecolor": "0.6", "linewidth": 0}
             axes.add_patch(Rectangle((x, y), 1, 1, **style))
     for set_ticks, side in ((axes.set_xticks, joined.x), (axes.set_yticks, joined.y)):
-        set_ticks([position for position, _ in side.ticks], [text for _, text in side.ticks])
+        texts = [plain_text(text) for _, text in side.ticks]
+        set_ticks([position for position, _ in side.ticks], texts)
     max_characters = MAX_TICK_CHARACTERS / max(len(joined.x.cells), 1)  # per column
     if any(len(text) > max_characters for _, text in joined.x.ticks):
         axes.tick_params(axis="x", labelrotation=20)
         for tick_label in axes.get_xticklabels():
             tick_label.set_ha("right")
-    axes.set(xlabel=joined.x.name, ylabel=joined.y.name)
-    axes.figure.colorbar(mesh, ax=axes, label=label)
+    axes.set(xlabel=plain_text(joined.x.name), ylabel=plain_text(joined.y.name))
+    axes.figure.colorbar(mesh, ax=axes, label=plain_text(label))
     return mesh

@@ -18,6 +18,7 @@ from skpublicdp.plotting.display import (
     RELEASED,
     Display,
     check_matplotlib,
+    plain_text,
     with_margin,
 )
 from skpublicdp.rules.ppm import PPMHalfspaceClassifier
@@ -185,12 +186,12 @@ class PolytopeDisplay(Display):
         self.region_ = None
         if len(self.vertices):
             style: dict[str, Any] = {"facecolor": LIGHT, "edgecolor": "none", "zorder": 0}
-            style |= {"label": f"predict {self.label}"} | (region_kwargs or {})
+            style |= {"label": f"predict {plain_text(self.label)}"} | (region_kwargs or {})
             (self.region_,) = ax.fill(*self.vertices.T, **style)
         self.edges_ = self._draw_edges(ax, {"color": RELEASED, "zorder": 3} | (edge_kwargs or {}))
         self.points_ = self._draw_points(ax, point_kwargs or {})
         ax.set(xlim=self.limits[0], ylim=self.limits[1])
-        ax.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1])
+        ax.set(xlabel=plain_text(self.feature_names[0]), ylabel=plain_text(self.feature_names[1]))
         return self
 
     def _draw_edges(self, ax: Any, style: dict[str, Any]) -> list[Any]:
@@ -223,7 +224,12 @@ class PolytopeDisplay(Display):
         collections = []
         styles = itertools.cycle(POINT_STYLES)
         for (name, points), (colour, marker) in zip(points_of_name.items(), styles, strict=False):
-            style = {"s": 12, "color": colour, "marker": marker, "label": name} | point_kwargs
+            style = {
+                "s": 12,
+                "color": colour,
+                "marker": marker,
+                "label": plain_text(name),
+            } | point_kwargs
             collections.append(ax.scatter(*points.T, **style))
         return collections
 

@@ -20,6 +20,7 @@ from skpublicdp.plotting.display import (
     RELEASED,
     Display,
     check_matplotlib,
+    plain_text,
     with_margin,
 )
 from skpublicdp.query_release import PAPQueryRelease
@@ -231,7 +232,7 @@ class CDFDisplay(ReleaseDisplay):
             style = self._public_style | {"linestyle": "--", "linewidth": 1}
             (self.public_line_,) = ax.plot(self.x, self.public, **style | (public_kwargs or {}))
         ax.set(xlim=(self.x[0], self.x[-1]), ylim=(-0.02, 1.02))
-        ax.set(xlabel=self.name, ylabel="fraction of rows at or below")
+        ax.set(xlabel=plain_text(self.name), ylabel="fraction of rows at or below")
         ax.legend(loc="upper left", frameon=False)
         return self
 
@@ -410,9 +411,9 @@ class MarginalDisplay(ReleaseDisplay):
             style |= public_kwargs or {}
             self.public_bars_ = ax.barh(positions + offset, self.public, **style)
         ax.set_yticks(positions)
-        ax.set_yticklabels(self.labels)
+        ax.set_yticklabels([plain_text(label) for label in self.labels])
         ax.set_ylim(len(self.labels) - 0.4, -0.6)  # the first label on top
-        ax.set(xlabel="share", ylabel=self.name)
+        ax.set(xlabel="share", ylabel=plain_text(self.name))
         ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=2, frameon=False)  # above the bars
         return self
 

@@ -189,7 +189,8 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         named_table([*public_settings(estimator)]),
     ]
     path = Path(path)
-    path.write_text(_page(f"{card}: {name}", sections), encoding="utf-8")
+    page = _page(f"{card}: {name}", sections)
+    path.write_text(page, encoding="utf-8", errors="backslashreplace")
     return path
 
 

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from skpublicdp.plotting.display import GREY, LIGHT, RELEASED, Display, check_matplotlib
+from skpublicdp.plotting.display import (
+    GREY,
+    LIGHT,
+    RELEASED,
+    Display,
+    check_matplotlib,
+    plain_text,
+)
 from skpublicdp.typing import Floats
 
 if TYPE_CHECKING:
@@ -130,7 +137,7 @@ class ScoresDisplay(Display):
         band_label = f"{self.level:.0%} simultaneous band"
         style: dict[str, Any] = {"color": LIGHT, "linewidth": 0, "label": band_label}
         self.band_ = ax.fill_between(self.fpr, *self.band.T, **style)
-        self.line_ = draw_roc_curve(ax, self.fpr, self.tpr, {"label": self.label})
+        self.line_ = draw_roc_curve(ax, self.fpr, self.tpr, {"label": plain_text(self.label)})
         return self
 
 
@@ -253,7 +260,7 @@ class TracingDisplay(Display):
                 label=f"ε = {self.epsilon:g} allows",
             )
         label = f"AUC {self.auc:.3f}"
-        style = {"label": f"{self.name}, {label}" if self.name else label}
+        style = {"label": f"{plain_text(self.name)}, {label}" if self.name else label}
         self.line_ = draw_roc_curve(ax, self.fpr, self.tpr, style | line_kwargs)
         return self
 

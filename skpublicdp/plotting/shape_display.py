@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.boosting.explain import Pair, Shape
 from skpublicdp.data.schema import MISSING, OTHER
-from skpublicdp.plotting.display import LIGHT, RELEASED, check_matplotlib, with_margin
+from skpublicdp.plotting.display import LIGHT, RELEASED, check_matplotlib, plain_text, with_margin
 from skpublicdp.plotting.heat_map import draw_pair, heat_map
 from skpublicdp.plotting.shape_selection import Boosting, Feature, find_shapes, find_target
 from skpublicdp.typing import Floats
@@ -278,7 +278,7 @@ class ShapeDisplay:
         band_kwargs: dict[str, Any],
     ) -> dict[str, Any]:
         """Draw a step function and its band, with the score of missing values beside them."""
-        axes.set_title(shape.name)
+        axes.set_title(plain_text(shape.name))
         scores = shape.scores[self.target]
         half_widths = BAND_DEVIATIONS * shape.deviations[self.target]
         low, high = find_limits(shape.cuts) if limit is None else limit
@@ -290,7 +290,7 @@ class ShapeDisplay:
         steps = axes.stairs(scores[:-1], edges, **style)
         axes.axhline(0, color="0.6", linewidth=0.8, zorder=1.5)  # above the band, below the steps
         axes.set_xlim(low, high)
-        axes.set_ylabel(self.label)
+        axes.set_ylabel(plain_text(self.label))
         ticks = date_ticks(shape, low, high)
         if ticks:
             axes.set_xticks(*zip(*ticks, strict=True))
@@ -313,7 +313,7 @@ class ShapeDisplay:
 
     def _draw_bars(self, axes: Any, shape: Shape, bar_kwargs: dict[str, Any]) -> dict[str, Any]:
         """Draw the bars of a categorical column, with error bars."""
-        axes.set_title(shape.name)
+        axes.set_title(plain_text(shape.name))
         order = self._bar_order(shape)
         scores, deviations = shape.scores[self.target, order], shape.deviations[self.target, order]
         style: dict[str, Any] = {
@@ -325,8 +325,9 @@ class ShapeDisplay:
         bars = axes.barh(np.arange(len(order)), scores, **style)
         axes.axvline(0, color="0.6", linewidth=0.8)
         axes.set_ylim(-0.8, len(order) - 0.2)
-        axes.set_yticks(np.arange(len(order)), [shape.cells[position] for position in order])
-        axes.set_xlabel(self.label)
+        names = [plain_text(shape.cells[position]) for position in order]
+        axes.set_yticks(np.arange(len(order)), names)
+        axes.set_xlabel(plain_text(self.label))
         return {"bars": bars}
 
     def _draw_map(self, axes: Any, pair: Pair) -> dict[str, Any]:
@@ -334,7 +335,7 @@ class ShapeDisplay:
         pairs = [shape for shape in self.shapes if isinstance(shape, Pair)]
         max_scores = [np.abs(heat_map(term, self.target).scores).max() for term in pairs]
         max_score = max(max_scores) or 1.0
-        axes.set_title(" & ".join(pair.names))
+        axes.set_title(plain_text(" & ".join(pair.names)))
         joined = heat_map(pair, self.target)
         return {"map": draw_pair(axes, joined, max_score, BAND_DEVIATIONS, self.label)}
 

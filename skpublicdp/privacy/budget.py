@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Self, overload
 
 from skpublicdp._internal.html import table
+from skpublicdp._internal.text import is_valid_text
 from skpublicdp.accounting import Event, exact_fraction
 from skpublicdp.accounting.events import from_text, to_text
 from skpublicdp.accounting.filters import (
@@ -270,7 +271,7 @@ class PrivacyBudget:
         """
         if not _is_text(who) or not 0 <= n_rows < 1 << 63:
             raise ValueError(
-                "who must be a string and n_rows a non-negative integer; "
+                "who must be a string without surrogates and n_rows a non-negative integer; "
                 f"got {who!r} and {n_rows!r}."
             )
         now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -489,7 +490,7 @@ def _is_number(value: Any) -> bool:
 
 def _is_text(value: Any) -> bool:
     """Indicate whether a value is a string that can be stored, i.e. contains no surrogates."""
-    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
+    return isinstance(value, str) and is_valid_text(value)
 
 
 def _check_delta(delta: Any) -> None:

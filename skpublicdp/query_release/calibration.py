@@ -45,6 +45,10 @@ ROWS_PER_EMPTY_CELL = 500
 MIN_CALIBRATED_FRACTION = 1e-9
 """Fraction below which a cell counts as empty, so that its rows have no calibration factor."""
 
+MIN_EIGENVALUE = 1e-10
+"""Relative size below which an eigenvalue of the Gram matrix of known margins counts as 0. Since
+the cells of each margin sum to 1, some eigenvalues are 0 up to rounding."""
+
 MAX_NAMED_CELLS = 10
 """Maximum number of cells listed in an error message."""
 
@@ -62,7 +66,11 @@ def calibrate_release(released: FittedRelease, totals: Mapping[Any, Any]) -> Fit
         raise ValueError(
             "Only released tables can be calibrated. Use MarginalQueries with method='auto'."
         )
-    known = _with_own_margins(read_totals(totals, released.queries, released.schema))
+    tables = [*read_totals(totals, released.queries, released.schema).items()]
+    if isinstance(answers, CalibratedAnswers):  # totals of an earlier call remain known
+        tables = [*answers.known.items(), *tables]
+        answers = answers.uncalibrated
+    known = _with_own_margins(tables)
     for columns in known:
         answers.check_released(columns)
     return replace(released, answers=CalibratedAnswers(answers, known))
@@ -106,8 +114,15 @@ class CalibratedAnswers(TableAnswers):
             uncalibrated._codes_public,
             uncalibrated._X_public,
         )
-        self._uncalibrated = uncalibrated
+        self.uncalibrated, self.known = uncalibrated, known
         self._calibrated_rows = WeightedRows(rows.rows, weights)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # skops and other formats have no tuples as keys, so the mapping becomes a list of pairs
+        return {**vars(self), "known": list(self.known.items())}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({**state, "known": dict(state["known"])})
 
     @cached_property
     def rows(self) -> WeightedRows:
@@ -120,7 +135,7 @@ class CalibratedAnswers(TableAnswers):
         The distance of each end from the answer is multiplied by the ratio of the standard
         deviation after calibration to that before calibration.
         """
-        ends = self._uncalibrated.intervals(Q, level, simultaneous=simultaneous)
+        ends = self.uncalibrated.intervals(Q, level, simultaneous=simultaneous)
         for columns, indices, codes in by_table(self._cells(Q)):
             if columns:
                 ends[indices] = self._rescale(ends[indices], columns, codes)
@@ -130,13 +145,13 @@ class CalibratedAnswers(TableAnswers):
         self, columns: Attributes, codes: tuple[Integers, ...], level: float
     ) -> Floats:
         """Return intervals for cells, each with coverage `level`, shape (n_cells, 2)."""
-        ends = self._uncalibrated._cell_intervals(columns, codes, level)
+        ends = self.uncalibrated._cell_intervals(columns, codes, level)
         return self._rescale(ends, columns, codes)
 
     def _rescale(self, ends: Floats, columns: Attributes, codes: tuple[Integers, ...]) -> Floats:
         """Return the intervals for cells after calibration, given the intervals before."""
-        old, new = self._uncalibrated.release, self.release
-        ratio = new.deviations[columns][codes] / old.deviations[columns][codes]
+        old, new = self.uncalibrated.release, self.release
+        ratio = _ratio_of_deviations(new.deviations[columns][codes], old.deviations[columns][codes])
         distances = ends - old.fractions[columns][codes][:, None]
         return np.clip(new.fractions[columns][codes][:, None] + ratio[:, None] * distances, 0, 1)
 
@@ -148,7 +163,7 @@ class CalibratedAnswers(TableAnswers):
         The distance of each end from the share is scaled by the change that calibration makes to
         the cell's standard deviation relative to the group.
         """
-        before = self._uncalibrated
+        before = self.uncalibrated
         ends = before.share_intervals(cells, groups, level, simultaneous=simultaneous)
         is_unknown = (ends[:, 1] - ends[:, 0] == 1)[:, None]
         ((columns, _, codes),) = by_table(cells)
@@ -163,7 +178,8 @@ class CalibratedAnswers(TableAnswers):
             )
         )
         ratio = np.divide(deviation * old_group, group, out=np.ones(len(cells)), where=group > 0)
-        distances = (ratio / old_deviation)[:, None] * (ends - old_share[:, None])
+        change = _ratio_of_deviations(ratio, old_deviation)
+        distances = change[:, None] * (ends - old_share[:, None])
         calibrated = np.clip(share[:, None] + distances, 0, 1)
         return np.where(is_unknown | (group <= 0)[:, None], [0.0, 1.0], calibrated)
 
@@ -277,7 +293,9 @@ class _CalibrationEffect:
     @cached_property
     def _inverse_gram(self) -> Floats:
         """Pseudoinverse of the Gram matrix of the known margins' cells."""
-        inverse: NDArray[Any] = np.linalg.pinv(self._gram(self.after), hermitian=True)
+        inverse: NDArray[Any] = np.linalg.pinv(
+            self._gram(self.after), MIN_EIGENVALUE, hermitian=True
+        )
         return inverse
 
     @cached_property
@@ -334,6 +352,11 @@ def _ratio(new: Floats, old: Floats) -> Floats:
     return np.divide(new, old, out=np.ones(len(old)), where=old > MIN_CALIBRATED_FRACTION)
 
 
+def _ratio_of_deviations(new: Floats, old: Floats) -> Floats:
+    """Return the ratio of new to old standard deviations, or 1 where the old one is zero."""
+    return np.divide(new, old, out=np.ones(len(old)), where=old > 0)
+
+
 def rake_to_margins(
     codes: Integers, weights: Floats, known: Fractions, sizes: Attributes
 ) -> Floats:
@@ -387,6 +410,11 @@ def read_totals(totals: Mapping[Any, Any], queries: QueryClass, schema: Schema) 
         )
     known: Fractions = {}
     for key, values in totals.items():
+        if hasattr(values, "columns"):
+            raise ValueError(
+                "Each value of totals must be a dict or a Series that maps cells to totals; got a "
+                "frame. Use frame.set_index(columns)[name], with the name of the column of totals."
+            )
         columns = list(key) if isinstance(key, tuple) else [key]
         positions = [schema.position(column) for column in columns]
         fractions = _read_table(dict(values), positions, queries, schema)
@@ -403,11 +431,13 @@ def _read_table(
     labels = list(zip(*names, strict=True))
     # in a table with text, such as ">= 2", the names of all cells are text
     label_of_text = {tuple(map(str, label)): label for label in labels}
+    is_ambiguous = len(label_of_text) < len(labels)  # such as the number 1 and the text "1"
     title = " and ".join(schema.names[position] for position in positions)
     given: dict[Any, Any] = {}
     for key, total in values.items():
         label = key if isinstance(key, tuple) else (key,)
-        label = label_of_text.get(tuple(map(str, label)), label)
+        if not is_ambiguous:
+            label = label_of_text.get(tuple(map(str, label)), label)
         if label in given:
             raise ValueError(
                 f"The totals of {title} contain the cell {_list_cells([label])} twice, as text and "
@@ -449,10 +479,10 @@ def _list_cells(labels: list[tuple[Any, ...]]) -> str:
     return ", ".join(texts[:MAX_NAMED_CELLS])
 
 
-def _with_own_margins(known: Fractions) -> Fractions:
-    """Return the known margins and all lower-order margins, which are known as a consequence."""
+def _with_own_margins(tables: list[tuple[Attributes, Floats]]) -> Fractions:
+    """Return the known tables and all lower-order margins, which are known as a consequence."""
     closure: Fractions = {}
-    for columns, table in known.items():
+    for columns, table in tables:
         for n_columns in range(1, len(columns) + 1):
             for axes in combinations(range(len(columns)), n_columns):
                 summed = tuple(axis for axis in range(len(columns)) if axis not in axes)

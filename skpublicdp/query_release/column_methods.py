@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from numbers import Integral
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -22,9 +22,7 @@ from skpublicdp.query_release.group_distributions import ColumnByGroup, Interval
 from skpublicdp.query_release.queries.bin_edges import encode_edges
 from skpublicdp.query_release.row_answers import ColumnDistribution
 from skpublicdp.query_release.synthetic import WeightedRows
-from skpublicdp.query_release.table_frames import (
-    group_means,
-)
+from skpublicdp.query_release.table_frames import ALL_MISSING, GROUP_LEVEL, group_means
 
 
 class ColumnMethodsMixin:
@@ -68,7 +66,10 @@ class ColumnMethodsMixin:
         if by is not None:
             return self._by_group(column, by).cdf(np.ravel(np.asarray(x)))
         distribution, schema_column = self._distribution(column)
-        return distribution.cdf(schema_column.from_user(x))
+        numbers = schema_column.from_user(x)
+        if not self._has_values(column):
+            return np.full(numbers.shape, np.nan)
+        return distribution.cdf(numbers)
 
     def cdf_interval(
         self,
@@ -174,7 +175,10 @@ class ColumnMethodsMixin:
         if by is not None:
             return self._by_group(column, by).quantile(_check_fractions(p).ravel())
         distribution, schema_column = self._distribution(column)
-        return schema_column.to_user(distribution.quantile(_check_fractions(p)))
+        p = _check_fractions(p)
+        if not self._has_values(column):
+            return schema_column.to_user(np.full(p.shape, np.nan))
+        return schema_column.to_user(distribution.quantile(p))
 
     def quantile_interval(
         self,
@@ -256,6 +260,8 @@ class ColumnMethodsMixin:
         """
         distribution, _ = self._distribution(column)
         above, up_to = self._encode_bins(edges, column)
+        if not self._has_values(column):
+            return np.full(up_to.shape, np.nan)
         return distribution.cdf(up_to) - distribution.cdf(above)
 
     def histogram_interval(
@@ -322,9 +328,10 @@ class ColumnMethodsMixin:
         Returns
         -------
         float, or a datetime
-            The mean after moving numbers outside the bounds to the nearer bound. With `by`, a
-            DataFrame or dict with the group columns and ``mean``. Groups that may be empty are
-            omitted.
+            The mean after moving numbers outside the bounds to the nearer bound, or NaN if possibly
+            no row has a value. With `by`, a DataFrame or dict with the group columns and ``mean``.
+            Groups that may be empty are omitted, as are groups in which possibly no row has a
+            value.
 
         Raises
         ------
@@ -352,7 +359,8 @@ class ColumnMethodsMixin:
             position = self._numeric_position(column)
             return group_means(self._released, position, self._positions(by))
         distribution, schema_column = self._distribution(column)
-        return schema_column.to_user(np.array(distribution.mean())).item()
+        mean = distribution.mean() if self._has_values(column) else np.nan
+        return schema_column.to_user(np.array(mean)).item()
 
     def mean_interval(
         self,
@@ -500,6 +508,23 @@ class ColumnMethodsMixin:
         interval = self._released.intervals([cell], level, simultaneous=False)[0]
         return interval
 
+    def _has_values(self, column: str | int | None) -> bool:
+        """Indicate whether some row surely has a value in a numeric column.
+
+        Otherwise, the interval for the fraction of rows without a value contains 1.
+        """
+        position = self._numeric_position(column)
+        answers, queries = self._released.answers, self._released.queries
+        may_be_missing = self._schema.columns[position].nullable and queries.has_tables
+        if not (may_be_missing and answers.is_measured(position)):
+            return True
+        cell = [{position: MISSING}]
+        if answers.has_intervals:
+            missing = self._released.intervals(cell, GROUP_LEVEL, simultaneous=False)[0, 1]
+        else:
+            missing = self._released.answer(cell)[0]
+        return bool(missing <= ALL_MISSING)
+
     def _missing_cell(self, column: str | int | None) -> dict[int, str] | None:
         """Return the query for missing values in a column, or None if they are not allowed."""
         check_is_fitted(self)
@@ -552,8 +577,8 @@ class ColumnMethodsMixin:
 
     def _positions(self, columns: str | int | Sequence[str | int]) -> list[int]:
         """Return the positions of one or more columns, which are given by name or position."""
-        columns = [columns] if isinstance(columns, str | int | Integral) else list(columns)
-        return [self._schema.position(column) for column in columns]
+        names: Sequence[Any] = [columns] if isinstance(columns, str | int | Real) else list(columns)
+        return [self._schema.position(name) for name in names]
 
     def _distribution_with_intervals(
         self, column: str | int | None
@@ -607,8 +632,9 @@ class ColumnMethodsMixin:
             name = self._schema.names[position]
             raise ValueError(
                 f"Column {name} is categorical, but cdf, quantile, histogram and mean require a "
-                "numeric column. If the column contains numbers or dates as text, convert them "
-                "before the fit, for example with pandas.to_numeric or pandas.to_datetime."
+                "numeric column. For shares of its categories, use table with within. If the "
+                "column contains numbers or dates as text, convert them before the fit, for "
+                "example with pandas.to_numeric or pandas.to_datetime."
             )
         weights = self._released.queries.weights
         if weights is not None and position == weights.position:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.public_rows import reference_sample
-from skpublicdp.data.schema import Column, column_names, parse_bounds
+from skpublicdp.data.schema import Column, column_names
 from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.data.tables import BOOLEAN, DATE, NUMBER, Table, add_constant_columns, is_frame
 
@@ -64,7 +65,7 @@ def add_missing_columns(X: Any, X_public: Any, bounds: Any) -> tuple[Any, tuple[
     has_names = all(isinstance(label, str) for label in table.labels)
     if not missing or not has_names or not set(public_labels) <= set(table.labels):
         return X_public, ()
-    bounds_of_column = parse_bounds(bounds, names, table.types)
+    bounds_of_column = parse_bounds(bounds, names, table.types, table.labels)
     empty = table.take(np.empty(0, dtype=np.intp))  # take no rows, so that no private value is read
     value_of_column: dict[str, str | float | datetime | None] = {}
     for position in missing:

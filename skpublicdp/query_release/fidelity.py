@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from skpublicdp._internal.html import named_table, table
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
@@ -54,6 +55,7 @@ class TableFidelity(NamedTuple):
         Expected root mean square difference due to the drawing of synthetic rows.
     inside : float
         Share of the synthetic rows' fractions that lie within the release's confidence intervals.
+        For fractions that are known after `calibrate`, these are intervals for the drawing of rows.
     """
 
     name: str
@@ -73,6 +75,7 @@ class TableFidelity(NamedTuple):
         deviations: Floats,
         ends: Floats,
         n: int,
+        level: float,
     ) -> TableFidelity:
         """Summarise the differences between synthetic rows and one released table.
 
@@ -87,9 +90,15 @@ class TableFidelity(NamedTuple):
             Ends of the release's confidence intervals.
         n : int
             Number of synthetic rows, at least 1.
+        level : float
+            Coverage of the intervals.
         """
         fractions = counts / n
         differences = fractions - released
+        # known fractions have no interval, so only the drawing of rows makes a difference
+        is_known = deviations == 0
+        drawn = np.column_stack(binom.interval(level, n, np.clip(released, 0, 1))) / n
+        ends = np.where(is_known[:, None], drawn, ends)
         is_inside = (ends[:, 0] <= fractions) & (fractions <= ends[:, 1])
         return cls(
             name,
@@ -134,6 +143,7 @@ def compare_with_tables(
             deviations.ravel(),
             intervals(columns, cells, level),
             len(codes),
+            level,
         )
         comparisons.append(comparison)
     return comparisons
@@ -149,6 +159,7 @@ def compare_with_cdf(x: Floats, cdf: ReleasedCDF, name: str, level: float) -> Ta
         cdf.deviations,
         cdf.fraction_intervals(np.full(len(edges), -np.inf), edges, level),
         len(x),
+        level,
     )
 
 
@@ -186,7 +197,7 @@ class FidelityReport:
     >>> rng = np.random.default_rng(0)
     >>> X = pd.DataFrame({"sex": rng.choice(["f", "m"], 9000), "works": rng.random(9000) < 0.6})
     >>> release = PAPQueryRelease(random_state=0).fit(X[90:], X_public=X[:90])
-    >>> print(release.fidelity(5000, keep_unknown=False))
+    >>> print(release.fidelity(5000, keep_other=False, keep_missing=False))
     Fidelity of 5000 synthetic rows to the release
       accepted       ...% of the drawn rows satisfy all constraints
       tables         3, with ...% of all fractions of the rows in the 95% intervals

@@ -216,10 +216,14 @@ class FittedReleaseMixin(
         DataFrame or dict of str to ndarray
             The columns, then ``fraction`` (or ``share``) with the ends ``low`` and ``high`` of its
             interval. With `counts`, the columns ``count``, ``count_low`` and ``count_high`` are
-            added. The result is a frame of the same library as `X`, and a dict if `X` is an array.
-            For rows that are read in chunks, the library is the one of the chunks, for example
-            pyarrow for Parquet files and DuckDB. Categories whose type declares an order keep this
-            order. All other categories are sorted, and numbers within strings are
+            added. If a column of `X` in the table has such a name, an underscore is appended to the
+            name of the result column, as in ``fraction_``. The result is a frame of the same
+            library as `X`, and a dict if `X` is an array. For rows that are read in chunks, the
+            library is the one of the chunks, for example pyarrow for Parquet files and DuckDB.
+
+            A column has the same type in the results of all methods. If some of its cells are text,
+            such as ``"(missing)"``, all of them are text. Categories whose type declares an order
+            keep this order. All other categories are sorted, and numbers within strings are
             compared as numbers. ``"(other)"`` and ``"(missing)"`` come last.
 
         Raises
@@ -367,8 +371,8 @@ class FittedReleaseMixin(
         Returns
         -------
         PAPQueryRelease
-            The calibrated copy, with the same `privacy_`. Pass all totals in a single call, since a
-            second calibration would not preserve the totals of the first.
+            The calibrated copy, with the same `privacy_`. If the release is itself calibrated, the
+            totals of all calls hold.
 
         Raises
         ------

@@ -137,13 +137,15 @@ class ColumnByGroup:
                 ends = distribution.mean_interval(options.level, simultaneous_level=level)
                 low.append(min(ends[0], means[number]))
                 high.append(max(ends[1], means[number]))
-        columns: dict[str, Any] = {
-            self.released.schema.names[group]: [column[index] for index in groups.indices]
+        keys = {
+            group: [column[index] for index in groups.indices]
             for group, column in zip(self.groups, names, strict=True)
         }
-        for name, values in (("mean", groups.means), ("low", low), ("high", high)):
-            columns[name] = self.column.to_user(np.array(values))
-        return as_frame(self.released, columns)
+        values = {
+            name: self.column.to_user(np.array(numbers, dtype=np.float64))
+            for name, numbers in (("mean", groups.means), ("low", low), ("high", high))
+        }
+        return as_frame(self.released, keys, values)
 
     @property
     def _answers(self) -> TableAnswers:
@@ -168,18 +170,17 @@ class ColumnByGroup:
     ) -> Any:
         """Return each group's values, and the categories or bins that define the group."""
         _, names = self._answers.queries.table_cells(self.groups)
-        titles = [self.released.schema.names[group] for group in self.groups]
-        parts: list[dict[str, list[Any]]] = []
+        numbers: list[int] = []
+        parts: list[dict[str, NDArray[Any]]] = []
         for number, distribution in self._distributions(with_intervals=with_intervals):
-            values = evaluate(distribution)
-            n_values = len(next(iter(values.values())))
-            keys = {
-                title: [group_names[number]] * n_values
-                for title, group_names in zip(titles, names, strict=True)
-            }
-            parts.append(keys | {name: list(array) for name, array in values.items()})
-        columns = {name: [value for part in parts for value in part[name]] for name in parts[0]}
-        return as_frame(self.released, columns)
+            parts.append(evaluate(distribution))
+            numbers += [number] * len(next(iter(parts[-1].values())))
+        keys = {
+            group: [group_names[number] for number in numbers]
+            for group, group_names in zip(self.groups, names, strict=True)
+        }
+        values = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return as_frame(self.released, keys, values)
 
     def _distributions(self, *, with_intervals: bool) -> Iterator[GroupDistribution]:
         """Yield the distribution of each group that is non-empty in the release.

@@ -37,7 +37,11 @@ from skpublicdp.query_release.marginals.release import (
     MarginalRelease,
     release_tables,
 )
-from skpublicdp.query_release.marginals.weights import TOTALS_SHARE, release_weight_totals
+from skpublicdp.query_release.marginals.weights import (
+    TOTALS_SHARE,
+    release_weight_totals,
+    warn_of_mean_weight,
+)
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
 from skpublicdp.query_release.query_list import release_linear_queries
@@ -175,6 +179,7 @@ def _release_over_tables(
                 rows.n_private,
                 ledger,
             )
+            warn_of_mean_weight(rows.schema.names[weights.position], weight_totals, rows.n_private)
             noise = ledger.noise.scaled(1 - TOTALS_SHARE)
             ledger = ledger.sub_ledger(
                 noise, name=f"{noise.noise_name} on weighted tables", proof=MARGINALS_PROOF

@@ -18,8 +18,8 @@ from scipy.special import ndtr
 from skpublicdp.accounting import Gaussian, Measurement, Noise, Sensitivity, noise_scale
 from skpublicdp.accounting.cap import BudgetCap
 from skpublicdp.accounting.rounding import exact_fraction
+from skpublicdp.data.container import Container
 from skpublicdp.data.schema import Column, Schema
-from skpublicdp.data.tables import Container
 from skpublicdp.guarantees.growth import check_ranges, smallest_integer
 from skpublicdp.query_release.cdf.cdf_posterior import StrategyMeasurement, least_squares
 from skpublicdp.query_release.cdf.release import max_grid_cells

@@ -23,15 +23,17 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp.accounting import REPLACE_ROW
+from skpublicdp.data.bounds import feature_labels
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.public_rows import public_data_assumptions
 from skpublicdp.data.schema import Schema
+from skpublicdp.data.validation import feature_names
 from skpublicdp.data.value_messages import IMPUTATION_ADVICE, MAX_LISTED_COLUMNS
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
-from skpublicdp.query_release.marginals.weights import WeightColumn
+from skpublicdp.query_release.marginals.weights import WeightColumn, warn_if_lowered
 from skpublicdp.query_release.mechanisms import METHODS
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
@@ -87,7 +89,8 @@ class PAPQueryRelease(FittedReleaseMixin):
     weights : str or int, default=None
         Name or position of a numeric column of `X` with survey weights. Tables then estimate
         weighted fractions. `bounds` must declare the maximum weight without looking at private
-        rows. Weights above this maximum are lowered to it. Weights are supported only for
+        rows. Weights above this maximum are lowered to it, and negative weights count as 0. Weights
+        must not be missing. Weights are supported only for
         `MarginalQueries` with ``"auto"``. The weights of public rows are ignored, so all public
         rows count equally.
     budget : PrivacyBudget, default=None
@@ -128,6 +131,9 @@ class PAPQueryRelease(FittedReleaseMixin):
     SlicedPublicDataWarning
         If `X_public` and `X` have the same number of rows, so that cross-validation would split
         both.
+    UncoveredBoundsWarning
+        If many weights exceed their declared maximum, according to public rows or to the released
+        sum of the weights.
     UnknownCategoriesWarning
         If most values of a categorical column in the rows passed to `score` or `holds` are unknown.
 
@@ -262,7 +268,7 @@ class PAPQueryRelease(FittedReleaseMixin):
         try:
             return self._fit(X, X_public, is_public, groups)
         except NotNumbersError as error:
-            error.args = (_advise_missing_cells(error),)
+            error.args = (_advise_missing_cells(error, self._name_of_weights),)
             raise
 
     def _fit(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> Self:
@@ -298,6 +304,14 @@ class PAPQueryRelease(FittedReleaseMixin):
         self.expected_error_ = released.answers.expected_error()
         return self
 
+    @property
+    def _name_of_weights(self) -> str | None:
+        """Name of the column of weights, as in error messages."""
+        if self.weights is None or isinstance(self.weights, str) or feature_labels(self):
+            return None if self.weights is None else str(self.weights)
+        names = feature_names(self)
+        return names[self.weights] if 0 <= self.weights < len(names) else None
+
     def _weighted(self, queries: QueryClass, rows: Dataset) -> QueryClass:
         """Return a copy of the query class that uses the column of survey weights."""
         if not (isinstance(queries, MarginalQueries) and self.method == "auto"):
@@ -314,6 +328,14 @@ class PAPQueryRelease(FittedReleaseMixin):
             )
         if column.nullable:
             raise ValueError(f"The weights in column {column.name} must not be missing.")
+        if (column.values + column.offset < 0).any():
+            raise ValueError(
+                f"The weights in column {column.name} must not be negative, but a public weight "
+                "is. Replicate weights with negative values are not supported."
+            )
+        if (column.values > column.high).any():  # public weights; encoded rows are clipped
+            is_lowered = rows.X_public[: rows.n_public, position] >= column.high
+            warn_if_lowered(column.name, float(is_lowered.mean()))
         if len(rows.schema.columns) == 1:
             raise ValueError("X must have at least one column in addition to the weights.")
         return queries.weighted(WeightColumn(position, high, column.offset))
@@ -348,20 +370,24 @@ class PAPQueryRelease(FittedReleaseMixin):
         return enumerate_completions(rows, missing_columns) if is_completed else rows
 
 
-def _advise_missing_cells(error: NotNumbersError) -> str:
+def _advise_missing_cells(error: NotNumbersError, weights: str | None) -> str:
     """Return the message about missing private numbers, with advice to count them in a cell.
 
-    The message depends on the types of columns only, like the original message.
+    The message depends on the types of columns only, like the original message. Weights, in the
+    column with the name `weights`, must not be missing and have no cell.
     """
     if not error.names:
         return str(error)
-    listed = ", ".join(map(repr, error.names[:MAX_LISTED_COLUMNS]))
-    listed += ", ..." if len(error.names) > MAX_LISTED_COLUMNS else ""
+    names = [name for name in error.names if name != weights]
+    listed = ", ".join(map(repr, names[:MAX_LISTED_COLUMNS]))
+    listed += ", ..." if len(names) > MAX_LISTED_COLUMNS else ""
     advice = (
         f"To count missing numbers, pass MarginalQueries(missing=[{listed}]) as queries; for other "
         "query classes, impute with PublicFit(SimpleImputer()); declare text as text in X and "
         "X_public."
     )
+    if weights in error.names:
+        advice = f"Weights in column {weights} must be given for all rows. " + advice * bool(names)
     return str(error).replace(IMPUTATION_ADVICE, advice)
 
 

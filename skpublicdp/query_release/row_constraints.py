@@ -84,7 +84,7 @@ class RowConstraints:
         for condition in self._conditions:
             holds &= condition(columns)
         for function in self._functions:
-            mask = np.asarray(function(self._schema.container.build(decoded)))
+            mask = np.asarray(function(self._schema.decode(rows)))
             if mask.shape != (n,) or mask.dtype != bool:
                 raise ValueError(
                     f"A function in constraints must return one boolean for each of {n} rows; got "
@@ -225,7 +225,7 @@ class _ConditionCompiler:
             values = constants if isinstance(constants, list) else [constants]
             check_categories(np.array(values, dtype=object), column)
         elif column.is_datetime:
-            dates = np.array(constants, dtype="datetime64[us]")
+            dates = column.dates_from_user(constants)
             return lambda columns: dates
         return function
 

@@ -40,7 +40,8 @@ class SyntheticRowsMixin:
         self,
         n: int | Integral = 1,
         *,
-        keep_unknown: bool = True,
+        keep_other: bool = True,
+        keep_missing: bool = True,
         constraints: Constraint | Sequence[Constraint] | None = None,
     ) -> Any:
         """Draw synthetic rows.
@@ -49,10 +50,13 @@ class SyntheticRowsMixin:
         ----------
         n : int, default=1
             Number of rows.
-        keep_unknown : bool, default=True
-            Whether rows may have ``"(other)"``, ``"(missing)"`` or a missing number. In a boolean
-            column, or a column whose type declares all categories, ``"(other)"`` is always replaced
-            by values from other rows.
+        keep_other : bool, default=True
+            Whether rows may have a category that no public row has, which is called ``"(other)"``.
+            In a boolean column, or a column whose type declares all categories, there are no such
+            categories, so they are always replaced by values from other rows.
+        keep_missing : bool, default=True
+            Whether rows may have missing values. In a column whose type has no missing values, such
+            as ``bool``, missing values are always replaced by values from other rows.
         constraints : str, callable, or sequence of these, default=None
             Conditions that all rows must satisfy. They must not be derived from private rows. A
             string compares columns, numbers and categories, as in ``"hours == 0 or employed"``. A
@@ -62,9 +66,12 @@ class SyntheticRowsMixin:
         Returns
         -------
         DataFrame or ndarray, shape (n, n_features)
-            Rows in the container type of `X`, at no privacy cost. Rows that violate a constraint
-            are redrawn. The sample's tables therefore differ from the released tables where the
-            release contradicts the constraints. `fidelity` measures these differences.
+            Rows in the container type of `X`, at no privacy cost. Columns keep the declared
+            categories, their order and time zones of `X`. Public values decide all other types,
+            since a private value can change a type of `X`. Missing values are missing. Rows that
+            violate a constraint are redrawn. The sample's tables therefore differ from the
+            released tables where the release contradicts the constraints.
+            `fidelity` measures these differences.
 
         Raises
         ------
@@ -77,7 +84,7 @@ class SyntheticRowsMixin:
             If numbers are drawn from public rows and therefore stay within the public range,
             although the bounds of the column are wider.
         """
-        accepted = self._draw_rows(n, keep_unknown, constraints)
+        accepted = self._draw_rows(n, keep_other, keep_missing, constraints)
         columns = self._short_columns()
         if columns:
             names = ", ".join(columns[:MAX_LISTED_COLUMNS])
@@ -94,7 +101,8 @@ class SyntheticRowsMixin:
         self,
         n: int | Integral = 10_000,
         *,
-        keep_unknown: bool = True,
+        keep_other: bool = True,
+        keep_missing: bool = True,
         constraints: Constraint | Sequence[Constraint] | None = None,
         level: float | Fraction = 0.95,
     ) -> FidelityReport:
@@ -104,7 +112,7 @@ class SyntheticRowsMixin:
         ----------
         n : int, default=10000
             Number of rows to sample from, at least 1.
-        keep_unknown, constraints
+        keep_other, keep_missing, constraints
             As in `sample`.
         level : float, default=0.95
             Coverage of the release's intervals, in (0, 1).
@@ -128,7 +136,7 @@ class SyntheticRowsMixin:
             raise ValueError(
                 "n must be at least 1, because synthetic rows are compared with the release; got 0."
             )
-        accepted = self._draw_rows(n, keep_unknown, constraints)
+        accepted = self._draw_rows(n, keep_other, keep_missing, constraints)
         return FidelityReport(
             rows=self._schema.decode(accepted.rows),
             tables=self._released.answers.compare_rows(accepted.rows, level, self._schema.names),
@@ -143,7 +151,8 @@ class SyntheticRowsMixin:
         *,
         n_queries: int = 1,
         beta: float = 0.05,
-        keep_unknown: bool = True,
+        keep_other: bool = True,
+        keep_missing: bool = True,
         constraints: Constraint | Sequence[Constraint] | None = None,
     ) -> float | None:
         """Return a bound on the errors of queries that are evaluated on synthetic rows.
@@ -157,7 +166,7 @@ class SyntheticRowsMixin:
         beta : float, default=0.05
             Failure probability of the bound on the sampling error, in (0, 1). The total failure
             probability is at most this value plus that of `guarantee_`.
-        keep_unknown, constraints
+        keep_other, keep_missing, constraints
             As in `sample`.
 
         Returns
@@ -176,38 +185,44 @@ class SyntheticRowsMixin:
         if self.guarantee_ is None or not self._released.answers.answers_are_of_rows:
             return None
         support = self._released.rows
-        is_changed = ~self._acceptance(keep_unknown, constraints)(support.rows)
-        possible_rows = self._schema.replace_impossible(support.rows)
-        is_kept = (possible_rows == support.rows) | np.isnan(support.rows)
-        is_changed |= ~is_kept.all(axis=1)
+        is_changed = ~self._acceptance(keep_other, keep_missing, constraints)(support.rows)
         changed_weight = float(support.weights[is_changed].sum())
         sampling = math.sqrt(math.log(2 * n_queries / beta) / (2 * int(n)))
         return min(1.0, self.guarantee_ + changed_weight + sampling)
 
     def _acceptance(
-        self, keep_unknown: bool, constraints: Constraint | Sequence[Constraint] | None
+        self,
+        keep_other: bool,
+        keep_missing: bool,
+        constraints: Constraint | Sequence[Constraint] | None,
     ) -> Callable[[Floats], Mask]:
         """Return a function that indicates which encoded rows `sample` may return."""
         row_constraints = check_constraints(constraints, self._schema)
 
         def is_accepted(rows: Floats) -> Mask:
             """Indicate which encoded rows may be returned."""
-            mask = row_constraints.hold(rows)
-            return mask if keep_unknown else mask & self._schema.has_known_values(rows)
+            mask = self._schema.is_possible(rows)
+            mask[mask] = row_constraints.hold(rows[mask])
+            if not keep_other:
+                mask &= self._schema.has_known_categories(rows)
+            if not keep_missing:
+                mask &= self._schema.has_all_values(rows)
+            return mask
 
         return is_accepted
 
     def _draw_rows(
         self,
         n: int | Integral,
-        keep_unknown: bool,
+        keep_other: bool,
+        keep_missing: bool,
         constraints: Constraint | Sequence[Constraint] | None,
     ) -> AcceptedRows:
         """Return n encoded synthetic rows; the parameters are those of `sample`."""
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")
-        is_accepted = self._acceptance(keep_unknown, constraints)
+        is_accepted = self._acceptance(keep_other, keep_missing, constraints)
         seed = public_seed(self.random_state)
         generator = np.random.default_rng([seed, 1])  # use a stream independent of `fit`
 
@@ -217,7 +232,7 @@ class SyntheticRowsMixin:
             weights = self._released.queries.weights
             if weights is not None:  # synthetic rows have equal weights
                 rows[:, weights.position] = 1 - weights.offset
-            return self._schema.replace_impossible(rows) if keep_unknown else rows
+            return self._schema.replace_impossible(rows, other=keep_other, missing=keep_missing)
 
         return draw_accepted_rows(draw, is_accepted, int(n))
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from skpublicdp.data.dates import time_zone_of_dates
 from skpublicdp.data.schema import Column
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.marginals.marginal_model import downward_closure
@@ -25,6 +26,10 @@ GROUP_LEVEL = 0.95
 """Level of the interval for a group's fraction; if this interval contains 0, the group may be
 empty."""
 
+ALL_MISSING = 1 - 1e-6
+"""If the interval for the fraction of missing values ends above this number, all values may be
+missing. Ends are computed by bisection, so they are not exactly 1."""
+
 MIN_SHOWN_COUNT = 1e-6
 """Smallest count that is displayed; smaller counts, which raking leaves in nearly empty cells, are
 shown as 0."""
@@ -32,8 +37,27 @@ shown as 0."""
 OUTER_SHARE = 0.005
 """Fraction of the rows in each tail of a numeric column; tails are not divided into bins."""
 
+RESULT_COLUMNS = (
+    "fraction",
+    "share",
+    "low",
+    "high",
+    "count",
+    "count_low",
+    "count_high",
+    "mean",
+    "p",
+    "quantile",
+    "x",
+)
+"""Names of all columns with values in the frames that a release returns. An underscore is appended
+to such a name if one of the group columns of the frame has this name."""
+
 Columns = dict[str, Any]
 """Columns of a table, by name."""
+
+GroupColumns = dict[int, list[Any]]
+"""Categories or bins of the rows of a frame, by the position of their column in the schema."""
 
 
 @dataclass(frozen=True)
@@ -80,17 +104,14 @@ def describe_table(
         counts if there are any, and the fractions otherwise. False returns one row per cell.
     """
     cells, names = released.queries.table_cells(positions)
-    keys = {
-        released.schema.names[position]: column
-        for position, column in zip(positions, names, strict=True)
-    }
+    keys = dict(zip(positions, names, strict=True))
     values = _cell_values(released, cells, within, options)
     n_columns = len(released.queries.table_cells(positions[-1:])[0])
     return _arrange(released, keys, values, wide, n_columns)
 
 
 def _arrange(
-    released: FittedRelease, keys: Columns, values: Columns, wide: bool | str, n_columns: int
+    released: FittedRelease, keys: GroupColumns, values: Columns, wide: bool | str, n_columns: int
 ) -> Any:
     """Return a table with one row per cell, or a wide table, as a frame or a dict.
 
@@ -98,15 +119,17 @@ def _arrange(
     ----------
     released : FittedRelease
         The release.
-    keys, values : dict of str to list or ndarray
-        Categories or bins of the cells, and the values of the cells.
+    keys : dict of int to list
+        Categories or bins of the cells, by the position of their column.
+    values : dict of str to ndarray
+        Values of the cells.
     wide : bool or str
         As in `describe_table`.
     n_columns : int
         Number of value columns of a wide table.
     """
     if not wide:
-        return as_frame(released, {**keys, **values})
+        return as_frame(released, keys, values)
     if wide is True:
         wide = "count" if "count" in values else next(iter(values))
     if wide not in values:
@@ -114,7 +137,9 @@ def _arrange(
             f"wide must be a bool or the name of a value column ({', '.join(values)}); got "
             f"{wide!r}."
         )
-    return as_frame(released, _spread(keys, values[wide], n_columns))
+    *rows, last = keys
+    groups = {position: keys[position][::n_columns] for position in rows}
+    return as_frame(released, groups, _spread(released, keys[last], last, values[wide], groups))
 
 
 def describe_number(
@@ -134,7 +159,10 @@ def describe_number(
             above, up_to, options.level, simultaneous=options.simultaneous
         )
     edges = np.concatenate([[column.low], cuts, [column.high]])
-    keys: Columns = {column.name: bin_labels(edges, column)}
+    labels = bin_labels(edges, column)
+    if not column.is_bounded and len(cuts):  # numbers beyond the bounds are counted at the ends
+        labels[0], labels[-1] = f"<= {column.format(cuts[0])}", f"> {column.format(cuts[-1])}"
+    keys: GroupColumns = {position: labels}
     values = _with_ends("fraction", fractions, ends) | _counts(fractions, ends, options)
     return _arrange(released, keys, values, wide, len(fractions))
 
@@ -206,6 +234,13 @@ def group_mean_values(released: FittedRelease, position: int, groups: Sequence[i
     exists = weights > 0
     if released.answers.has_intervals:  # a group that may be empty has no mean
         exists &= released.answers.intervals(cells, GROUP_LEVEL, simultaneous=False)[:, 0] > 0
+        if released.schema.columns[position].nullable:  # nor has one without values
+            without_value = cells.copy()
+            without_value[:, position] = len(released.queries.cell_names(position)) - 1
+            missing = released.answers.share_intervals(
+                without_value, cells, GROUP_LEVEL, simultaneous=False
+            )
+            exists &= missing[:, 1] < ALL_MISSING
     indices = np.flatnonzero(exists).tolist()
     return GroupMeans(indices, totals[indices] / weights[indices])
 
@@ -226,12 +261,12 @@ def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -
     """
     _, names = released.queries.table_cells(groups)
     values = group_mean_values(released, position, groups)
-    means: Columns = {
-        released.schema.names[group]: [column[index] for index in values.indices]
+    keys = {
+        group: [column[index] for index in values.indices]
         for group, column in zip(groups, names, strict=True)
     }
-    means["mean"] = released.schema.columns[position].to_user(values.means)
-    return as_frame(released, means)
+    means = released.schema.columns[position].to_user(values.means)
+    return as_frame(released, keys, {"mean": means})
 
 
 def _cell_values(
@@ -280,36 +315,71 @@ def _with_ends(name: str, estimates: Floats, ends: Floats | None, prefix: str = 
     return columns
 
 
-def _spread(keys: Columns, values: Floats, n_columns: int) -> Columns:
-    """Return a wide table, whose columns are the codes of the last column of a long table.
+def _spread(
+    released: FittedRelease,
+    categories: list[Any],
+    position: int,
+    values: Floats,
+    groups: GroupColumns,
+) -> Columns:
+    """Return the value columns of a wide table, one for each code of the last column.
 
     If a category has the same name as another column of the wide table, the name of the category's
     own column is added as a prefix.
 
     Parameters
     ----------
-    keys : dict of str to list
-        Categories or bins of each cell, in C order of the table.
+    released : FittedRelease
+        The release.
+    categories : list
+        Categories or bins of the last column in each cell, in C order of the table.
+    position : int
+        Position of the last column.
     values : ndarray of shape (n_cells,)
         Values of the cells.
-    n_columns : int
-        Number of codes of the last column.
+    groups : dict of int to list
+        Group columns of the wide table.
     """
-    *row_names, last = keys
-    wide: Columns = {name: keys[name][::n_columns] for name in row_names}
-    spread = values.reshape(-1, n_columns).T
-    for category, column in zip(keys[last][:n_columns], spread, strict=True):
+    n_rows = len(next(iter(groups.values()), [None]))
+    n_columns = len(categories) // n_rows
+    names = [released.schema.names[group] for group in groups]
+    value_columns = values.reshape(n_rows, n_columns).T
+    wide: Columns = {}
+    for category, column in zip(categories[:n_columns], value_columns, strict=True):
         name = str(category)
-        while name in wide:
-            name = f"{last} = {name}"
+        while name in wide or name in names:
+            name = f"{released.schema.names[position]} = {name}"
         wide[name] = column
     return wide
 
 
-def as_frame(released: FittedRelease, columns: Columns) -> Any:
-    """Return columns as a frame of the library used in `fit`, or otherwise as a dict of arrays."""
+def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> Any:
+    """Return group columns and values as a frame of the library used in `fit`, or else as a dict.
+
+    Each group column has the same type in all frames of a release, because the type is determined
+    by all cells of the column. If its cells are of several types, such as numbers and the text
+    "(missing)", they are text. Categories with a declared order are ordered categories in the
+    libraries that have them. The names of all columns are distinct.
+    """
+    names, columns = [], []
+    levels: dict[int, list[str]] = {}
+    for position, cells in groups.items():
+        column, queries = released.schema.columns[position], released.queries
+        all_cells = queries.cell_names(position) if queries.has_tables else cells
+        if len(set(map(type, all_cells))) > 1:
+            all_cells, cells = list(map(str, all_cells)), list(map(str, cells))
+        names.append(column.name)
+        columns.append(np.asarray(cells, dtype=np.asarray(all_cells).dtype))
+        if column.declared_order:
+            levels[len(columns) - 1] = [str(column.names[code]) for code in column.display_order]
+    for name, array in values.items():
+        while name in names:
+            name += "_"
+        names.append(name)
+        columns.append(np.asarray(array))
     container = released.schema.container
-    arrays = {name: np.asarray(column) for name, column in columns.items()}
     if container.library is None:
-        return arrays
-    return replace(container, labels=tuple(arrays)).build(list(arrays.values()))
+        return dict(zip(names, columns, strict=True))
+    time_zones = [time_zone_of_dates(array) for array in columns]
+    container = replace(container, labels=tuple(names))
+    return container.build(columns, time_zones=time_zones, levels=levels)

@@ -16,10 +16,10 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
-from skpublicdp.data.fit_inputs import bound_ends
+from skpublicdp.data.bounds import bounds_by_position, feature_labels, parse_bounds
+from skpublicdp.data.fit_inputs import bound_ends, with_described_bounds
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
 from skpublicdp.data.public_rows import reference_sample
-from skpublicdp.data.schema import bounds_by_position, parse_bounds
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise
@@ -295,7 +295,11 @@ class GenericLearnerClassifier(CoverClassifier):
         return Ledger.from_estimator(self, event=event, delta=delta)
 
     def _read(self, X: Any, y: Any, **inputs: Any) -> LabelledRows:
-        return read_partially_labelled(self, X, y, classes=self.classes, **inputs)
+        rows = read_partially_labelled(self, X, y, classes=self.classes, **inputs)
+        names, labels = feature_names(self), feature_labels(self)
+        bounds = with_described_bounds(self.bounds, inputs.get("X_public"), names, labels)
+        self._bounds = bounds_by_position(bounds, names, labels)
+        return rows
 
     def _prepare(self, rows: LabelledRows, ledger: Ledger) -> _SanitizedSearch:
         """Return the cover built from the sanitized rows, and the labelled rows used for scoring.
@@ -305,10 +309,10 @@ class GenericLearnerClassifier(CoverClassifier):
         """
         names, hypotheses = feature_names(self), class_or_default(self.hypotheses)
         # the sanitizer spends budget before a cover is built
-        check_public_values(hypotheses, [rows.X_public, bound_ends(self.bounds, names)], names)
+        check_public_values(hypotheses, [rows.X_public, bound_ends(self._bounds, names)], names)
         sanitizer, _ = unfitted_sanitizer(self.sanitizer)
         # the sanitizer receives arrays without column names
-        bounds = bounds_by_position(self.bounds, names)
+        bounds = self._bounds
         sanitizer_ledger, draw_ledger = ledger.split(2)
         synthetic = self._synthesise(rows, sanitizer, bounds, sanitizer_ledger)
         points = np.concatenate([synthetic.points, rows.X_public])

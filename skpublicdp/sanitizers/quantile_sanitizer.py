@@ -22,9 +22,9 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Pure, exact_fraction
+from skpublicdp.data.bounds import feature_labels, parse_bounds
 from skpublicdp.data.persons import cap_rows_per_group
 from skpublicdp.data.public_rows import reference_sample
-from skpublicdp.data.schema import parse_bounds
 from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import quantile_error
@@ -230,7 +230,7 @@ class QuantileSanitizer(HTMLReprMixin, VersionedMixin, BaseEstimator):
 
     def _limits(self) -> list[tuple[float, float] | None]:
         """Return the lower and upper bounds of each column, or None for a column without bounds."""
-        limits = parse_bounds(self.bounds, feature_names(self))
+        limits = parse_bounds(self.bounds, feature_names(self), labels=feature_labels(self))
         return [limits.get(column) for column in range(self.n_features_in_)]
 
     def sample(self, n: int | Integral = 1) -> Floats:
@@ -251,7 +251,7 @@ class QuantileSanitizer(HTMLReprMixin, VersionedMixin, BaseEstimator):
         if not isinstance(n, Integral) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")
         if not self.columns_:
-            limits = parse_bounds(self.bounds, feature_names(self))
+            limits = parse_bounds(self.bounds, feature_names(self), labels=feature_labels(self))
             return reference_sample(self.n_features_in_, limits, int(n))
         fractions = reference_sample(self.n_features_in_, (0, 1), int(n))
         return np.column_stack(

@@ -197,6 +197,9 @@ def fitted_output(learner, rows, public, new_rows):
         return np.asarray(estimator.transform(new_rows), dtype=float).round(2)
     samples = estimator.sample(20)
     samples = samples.to_pandas() if hasattr(samples, "to_pandas") else samples
+    if isinstance(samples, pd.DataFrame):  # rows keep the time zone, which is UTC
+        for label in samples.select_dtypes("datetimetz"):
+            samples[label] = samples[label].dt.tz_localize(None)
     return np.asarray(samples).astype(str)
 
 

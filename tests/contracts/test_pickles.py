@@ -125,6 +125,8 @@ def check_alike(again, rows, expected):
     for one, other in zip(outputs(again, rows), expected, strict=True):
         if isinstance(other, dict):
             np.testing.assert_equal(one, other)
+        elif isinstance(other, pd.DataFrame):
+            pd.testing.assert_frame_equal(one, other)
         else:
             np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
 

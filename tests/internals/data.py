@@ -9,7 +9,9 @@ from skpublicdp.data.binning import (
     midpoint,
     snap_to_edges,
 )
+from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.column import Column, natural_key
+from skpublicdp.data.container import Container
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.label_values import label_positions, labels_equal
@@ -18,4 +20,4 @@ from skpublicdp.data.one_hot import NONE
 from skpublicdp.data.persons import PersonRows
 from skpublicdp.data.public_rows import DESCRIBED, reference_sample
 from skpublicdp.data.schema import MISSING, OTHER, Schema, build_schema
-from skpublicdp.data.tables import Container, Table, take_rows
+from skpublicdp.data.tables import Table, take_rows

@@ -102,3 +102,4 @@ from skpublicdp.query_release.queries.bin_edges import (
 from skpublicdp.query_release.query_list import LinearPrior, _posterior, release_linear_queries
 from skpublicdp.query_release.row_constraints import check_constraints, draw_accepted_rows
 from skpublicdp.query_release.synthetic import spread_weights, synthesize
+from skpublicdp.query_release.table_frames import RESULT_COLUMNS

@@ -24,12 +24,14 @@ from skpublicdp import (
     LabelBoostClassifier,
     PAPQueryRelease,
     PPMHalfspaceClassifier,
+    PrivacyBudget,
     PublicFit,
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
 )
+from skpublicdp.accounting import Pure
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.internals.accounting import PROOF_TITLES, receipts
@@ -38,7 +40,13 @@ from tests.internals.shared import public_settings
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")  # draws without a display
 
-from skpublicdp.plotting import report  # noqa: E402
+from skpublicdp.plotting import (  # noqa: E402
+    BudgetDisplay,
+    CDFDisplay,
+    MarginalDisplay,
+    ShapeDisplay,
+    report,
+)
 from tests import ROOT  # noqa: E402
 
 SEED = 987654321
@@ -334,6 +342,45 @@ def test_text_is_escaped(tmp_path):
     assert NASTY in page.text
     below = tree._repr_html_().split("What was learned")[1]
     assert "<script" not in below
+
+
+MATHEMATICS = ["$\\frac{$", "$$x$$", "$10 to $20", "\\$1", "a_$1"]
+
+
+def drawn_texts(figure):
+    """Return the texts of a figure as they are drawn, after drawing them."""
+    figure.canvas.draw()
+    texts = figure.findobj(matplotlib.text.Text)
+    parsed = [text._preprocess_math(text.get_text()) for text in texts]
+    assert not any(is_math for _, is_math in parsed)
+    return {text for text, _ in parsed}
+
+
+@pytest.mark.parametrize("name", MATHEMATICS)
+def test_dollar_signs_are_no_mathematics(name, tmp_path):
+    """Names with dollar signs are drawn as they are, in figures of every kind."""
+    rows = pd.DataFrame({name: X[:, 0], "b": np.where(X[:, 1] > 0, name, "fine")})
+    labels = np.where(X[:, 0] > 0, name, "no")
+    public, rows, labels = rows[:100].copy(), rows[100:], labels[100:]
+    clf = SemiPrivateBoostingClassifier(random_state=0, epsilon=9).fit(
+        rows, labels, X_public=public
+    )
+    release = PAPQueryRelease(random_state=0).fit(rows, X_public=public)
+    column = PAPQueryRelease(random_state=0).fit(rows[[name]], X_public=public[[name]])
+    for fitted_object in (clf, release, column):
+        report(fitted_object, tmp_path / "card.html")
+    budget = PrivacyBudget(9)
+    budget.group(name).spend(Pure(1), who=name)
+    displays = (
+        (BudgetDisplay.from_budget(budget), {name}),
+        (ShapeDisplay.from_estimator(clf, target=name), {name, f"log-odds of {name}"}),
+        (MarginalDisplay.from_estimator(release, name), {name}),
+        (MarginalDisplay.from_estimator(release, "b"), {name, "fine"}),
+        (CDFDisplay.from_estimator(column), {name}),
+    )
+    for display, expected in displays:
+        assert expected <= drawn_texts(display.figure_)
+        matplotlib.pyplot.close(display.figure_)
 
 
 def test_settings_hold_no_seed_and_no_rows():

@@ -197,6 +197,36 @@ class TestCalibratedRelease:
             assert table["high"].max() <= 1
         assert 0 < calibrated.expected_error_ < 2 * release.expected_error_
 
+    def test_totals_of_several_calls_all_hold(self, release):
+        """A second call adds its totals to those of the first, in whatever order."""
+        together = release.calibrate(KNOWN)
+        for first, second in (("region", "sex"), ("sex", "region")):
+            twice = release.calibrate({first: KNOWN[first]}).calibrate({second: KNOWN[second]})
+            for columns in ("region", "sex", ["region", "sex"], ["sex", "smokes"], "smokes"):
+                output, expected = twice.table(columns), together.table(columns)
+                numbers = ["fraction", "low", "high"]
+                assert output[numbers].notna().all(axis=None)
+                np.testing.assert_allclose(output[numbers], expected[numbers], atol=1e-6)
+            shares = twice.table("smokes", within="region")
+            assert shares[shares["region"].isin([*REGIONS])]["low"].notna().all()
+        again = release.calibrate(KNOWN).calibrate({"sex": KNOWN["sex"]})
+        pd.testing.assert_frame_equal(again.table("smokes"), together.table("smokes"))
+        with pytest.raises(ValueError, match="The totals contradict each other"):
+            release.calibrate(KNOWN).calibrate({"sex": {"f": 1, "m": 2}})
+
+    def test_fidelity_compares_known_tables_with_drawing_alone(self, release):
+        """Rows that are drawn from known fractions lie in intervals for the drawing of rows."""
+        calibrated = release.calibrate(KNOWN)
+        report = calibrated.fidelity(20_000)
+        known = {each.name: each for each in report.tables if each.name in KNOWN}
+        for each in known.values():
+            assert each.release_error == 0
+            assert each.rms_difference < 4 * each.drawing_error
+            assert each.inside >= 0.6
+        wrong = calibrated.fidelity(20_000, constraints="region != 'a'")
+        (region,) = [each for each in wrong.tables if each.name == "region"]
+        assert region.inside <= 0.4  # of "(other)" and "(missing)", which are empty
+
     def test_intervals_hold(self):
         held = []
         for seed in range(12):
@@ -242,6 +272,7 @@ class TestMessages:
             ({"sex": {"f": 1}}, "totals of sex .*'m'"),
             ({"sex": {"f": -1, "m": 2}}, "must be non-negative"),
             ({"sex": {"f": 0, "m": 0}}, "must not all be zero"),
+            ({"sex": pd.DataFrame({"sex": ["f", "m"], "n": [1, 1]})}, "must be a dict or a Series"),
             ({"sex": {"f": np.nan, "m": 1}}, "must be non-negative"),
             (
                 {"sex": KNOWN["sex"], ("sex", "smokes"): dict.fromkeys(
@@ -258,6 +289,14 @@ class TestMessages:
     def test_invalid_totals(self, release, totals, message):
         with pytest.raises(ValueError, match=message):
             release.calibrate(totals)
+
+    def test_a_number_and_the_same_text_are_two_cells(self):
+        rows = pd.DataFrame({"code": pd.Series([1, "1", True, "a"] * 300, dtype=object)})
+        release = PAPQueryRelease(random_state=0).fit(rows, X_public=rows[:100].copy())
+        cells = release.queries_.bind(release._schema, np.zeros((1, 1))).cell_names(0)
+        totals = dict.fromkeys(cells[:-2], 1)
+        table = release.calibrate({"code": totals}).table("code")
+        np.testing.assert_allclose(table["fraction"][:-2], 1 / len(totals))
 
     def test_totals_that_no_rows_have(self):
         codes, weights = np.array([[0, 0], [1, 1]]), np.array([0.5, 0.5])

@@ -309,3 +309,40 @@ def test_the_message_names_the_column_that_may_be_missing(queries):
     array = rows[["income"]].to_numpy()
     release = release.fit(array, X_public=array[~np.isnan(array[:, 0])][:20])
     assert release.table(0)["x0"][-1] == "(missing)"
+
+
+class TestWithoutAnyValue:
+    """If possibly no row has a value, there is no mean, whatever public rows say."""
+
+    def rows(self, n, seed, empty=False):
+        rows = people(n, seed)
+        is_empty = np.ones(n, dtype=bool) if empty else rows["region"] == "west"
+        return rows.assign(income=rows["income"].mask(is_empty))
+
+    @pytest.mark.filterwarnings("ignore")
+    @pytest.mark.parametrize("public_too", [False, True])
+    def test_a_column_is_missing_for_everybody(self, public_too):
+        public = self.rows(M, 1, empty=public_too)
+        queries = MarginalQueries(missing=["income"])
+        release = fitted(queries, self.rows(N, 0, empty=True), public)
+        assert np.isnan(release.mean("income"))
+        assert np.isnan(release.quantile([0.1, 0.5], "income")).all()
+        assert np.isnan(release.cdf([0, 10], "income")).all()
+        low, high = release.mean_interval("income")
+        assert low < high
+        if public_too:  # otherwise, public rows make a small share of values plausible
+            assert len(release.mean("income", by="region")) == 0
+        assert release.missing_fraction("income") == pytest.approx(1, abs=0.01)
+
+    def test_a_group_without_values_has_no_mean(self):
+        release = fitted(MarginalQueries(missing=["income"]), self.rows(N, 0), self.rows(M, 1))
+        assert release.mean("income") > 0
+        assert release.mean("income", by="region")["region"].tolist() == ["east"]
+        assert release.mean_interval("income", by="region")["region"].tolist() == ["east"]
+
+    @pytest.mark.filterwarnings("ignore")
+    def test_dates(self):
+        days = pd.DataFrame({"day": pd.Series(pd.NaT, index=range(900), dtype="M8[us]"), "x": "a"})
+        release = fitted(MarginalQueries(missing=["day"]), days, days[:50].copy(), bounds=None)
+        assert release.mean("day") is None
+        assert np.isnat(release.quantile(0.5, "day"))

@@ -302,7 +302,8 @@ class TestTableOfOneNumber:
         release = release.fit(frame[200:], X_public=frame[:200])
         table = release.table("day")
         assert len(table) == 16
-        assert table["day"][0].startswith("[20")
+        assert table["day"][0].startswith("<= 20")
+        assert table["day"].iloc[-1].startswith("> 20")
         assert table["fraction"].sum() == pytest.approx(1)
         assert (table["low"] <= table["high"]).all()
         with pytest.raises(ValueError, match="table requires"):

@@ -59,31 +59,39 @@ class TestValues:
         rows = release.sample(20_000)
         closed = {column.name for column in release._schema.columns if column.is_closed}
         assert closed == {"works", "region"}
-        assert set(rows["works"]) == {False, True, MISSING}
-        assert set(rows["region"]) == {"n", "s", MISSING}
-        assert set(rows["job"]) == {"farm", "shop", OTHER, MISSING}
-        known = release.sample(20_000, keep_unknown=False)
-        assert (set(known["region"]), set(known["job"])) == ({"n", "s"}, {"farm", "shop"})
-        assert known["works"].dtype == bool
+        assert set(rows["works"].dropna()) == {False, True}
+        assert set(rows["region"].dropna()) == {"n", "s"}
+        assert set(rows["job"].dropna()) == {"farm", "shop", OTHER}
+        assert rows.isna().any().tolist() == [False, True, True, True, False]
+        others = ["age", "region", "job", "since"]  # a missing private value could change bool
+        pd.testing.assert_series_equal(rows.dtypes[others], PEOPLE.dtypes[others])
+
+    @pytest.mark.parametrize("keep_other", [True, False])
+    @pytest.mark.parametrize("keep_missing", [True, False])
+    def test_other_and_missing_are_two_switches(self, release, keep_other, keep_missing):
+        rows = release.sample(20_000, keep_other=keep_other, keep_missing=keep_missing)
+        assert (rows["job"] == OTHER).any() == keep_other
+        assert rows["job"].isna().any() == rows["region"].isna().any() == keep_missing
 
     def test_values_of_other_rows_take_the_place(self, release):
         schema = release._schema
         rows = np.random.default_rng(0).integers(4, size=(1000, 5)).astype(float)
         replaced = schema.replace_impossible(rows)
         is_closed = np.array([column.is_closed for column in schema.columns])
-        is_other = is_closed & (rows == 2)
-        np.testing.assert_array_equal(replaced[~is_other], rows[~is_other])
+        is_excluded = is_closed & (rows == 2)
+        np.testing.assert_array_equal(replaced[~is_excluded], rows[~is_excluded])
         assert set(replaced[:, is_closed].ravel()) == {0, 1, 3}
-        # without another row, there is no value to take
+        # without another row, there is no value to take, and the row is drawn again
         assert schema.replace_impossible(np.full((1, 5), 2.0)).tolist() == [[2.0] * 5]
+        assert schema.is_possible(replaced).all()
+        assert not schema.is_possible(np.full((1, 5), 2.0)).any()
 
     def test_other_rows_keep_their_distribution(self, release):
         """Leaving out rows is conditioning: shares among the rows left are those of before."""
         n = 100_000
         rows = release.sample(n)
-        unknown = [OTHER, MISSING]
-        rows = rows[~rows[["job", "region", "works"]].isin(unknown).any(axis=1)]
-        known = release.sample(n, keep_unknown=False)
+        rows = rows[rows["job"].isin(["farm", "shop"]) & rows["region"].notna()]
+        known = release.sample(n, keep_other=False, keep_missing=False)
         for column in ("job", "region", "works"):
             before = rows[column].value_counts(normalize=True).sort_index()
             after = known[column].value_counts(normalize=True).sort_index()
@@ -95,7 +103,7 @@ class TestValues:
         pl = pytest.importorskip("polars")
         frames = [pl.from_pandas(frame) for frame in (PEOPLE, PUBLIC)]
         frames = [frame if library == "polars" else frame.to_arrow() for frame in frames]
-        rows = fitted(rows=frames[0], public=frames[1]).sample(500, keep_unknown=False)
+        rows = fitted(rows=frames[0], public=frames[1]).sample(500, keep_other=False)
         assert type(rows) is type(frames[0])
         rows = rows if library == "polars" else pl.from_arrow(rows)
         assert rows["works"].dtype == pl.Boolean
@@ -238,7 +246,7 @@ class TestConstraints:
         assert accepted.acceptance_rate == pytest.approx(is_accepted.mean())
 
     def test_no_rows(self, release):
-        assert release.sample(0, keep_unknown=False, constraints="age > 3").shape == (0, 5)
+        assert release.sample(0, keep_missing=False, constraints="age > 3").shape == (0, 5)
 
 
 def _small_schema():
@@ -264,7 +272,8 @@ class TestFidelity:
         assert [each.name for each in report.tables[:6]] == [*PEOPLE.columns, "age, works"]
         assert len(report.tables) == 5 + 10
         table = release.table(["works", "job"])
-        counts = report.rows[["works", "job"]].astype(str).value_counts()
+        rows = report.rows[["works", "job"]].astype(object).fillna(MISSING)
+        counts = rows.astype(str).value_counts()
         keys = pd.MultiIndex.from_frame(table[["works", "job"]].astype(str))
         fractions = counts.reindex(keys, fill_value=0).to_numpy() / 2000
         differences = fractions - table["fraction"].to_numpy()
@@ -324,7 +333,7 @@ class TestFidelity:
     def test_calibrated_release(self, release):
         """Rows of a calibrated release agree with its tables and intervals."""
         calibrated = release.calibrate({"works": {False: 1, True: 3}})
-        report = calibrated.fidelity(50_000, keep_unknown=False)
+        report = calibrated.fidelity(50_000, keep_other=False, keep_missing=False)
         assert report.rows["works"].mean() == pytest.approx(0.75, abs=0.01)
         found = next(each for each in report.tables if each.name == "works, job")
         table = calibrated.table(["works", "job"])
@@ -340,14 +349,14 @@ class TestFidelity:
         public = PUBLIC[["works", "job"]].assign(weight=1.0)
         bounds = {"weight": (0, 4)}
         release = fitted(None, rows, public, weights="weight", bounds=bounds, epsilon=LOW_NOISE)
-        report = release.fidelity(20_000, keep_unknown=False)
+        report = release.fidelity(20_000, keep_other=False, keep_missing=False)
         assert (report.rows["weight"] == 1).all()
         assert report.short_columns == []
         assert [each.name for each in report.tables] == ["works", "job", "works, job"]
         assert all(each.rms_difference < 0.02 for each in report.tables)
 
     def test_text_and_html(self, release):
-        report = release.fidelity(1000, keep_unknown=False)
+        report = release.fidelity(1000, keep_other=False, keep_missing=False)
         text, html = str(report), report._repr_html_()
         worst = max(report.tables, key=lambda each: each.rms_difference)
         assert text.startswith("Fidelity of 1000 synthetic rows to the release\n  accepted ")
@@ -384,7 +393,9 @@ class TestGuarantee:
         # rows that are left out add their weight: the total variation distance
         weights, rows = pmw._released.rows.weights, pmw._released.rows.rows
         left_out = weights[~((rows < 2).all(axis=1))].sum()
-        with_known = pmw.sample_guarantee(n, n_queries=k, beta=beta, keep_unknown=False)
+        with_known = pmw.sample_guarantee(
+            n, n_queries=k, beta=beta, keep_other=False, keep_missing=False
+        )
         assert left_out > 0
         assert with_known == pytest.approx(bound + left_out)
         assert pmw.sample_guarantee(1) == 1.0

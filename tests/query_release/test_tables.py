@@ -204,7 +204,11 @@ class TestTable:
         release = fitted(MarginalQueries(bins=4), rows, generator.normal(size=(M, 2)))
         table = release.table(0)
         assert len(table["x0"]) == 4
-        ends = [tuple(map(float, name.split(" to "))) for name in table["x0"]]
+        # without declared bounds, the outer bins also count the numbers beyond the public range
+        first, last = table["x0"][0], table["x0"][-1]
+        assert (first[:3], last[:2]) == ("<= ", "> ")
+        names = [f"-inf to {first[3:]}", *table["x0"][1:-1], f"{last[2:]} to inf"]
+        ends = [tuple(map(float, name.split(" to "))) for name in names]
         assert all(one[1] == other[0] for one, other in itertools.pairwise(ends))
         counts = [((rows[:, 0] > low) & (rows[:, 0] <= high)).mean() for low, high in ends]
         np.testing.assert_allclose(table["fraction"], counts, atol=0.02)

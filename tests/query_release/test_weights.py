@@ -1,6 +1,7 @@
 """Weighted tables: integer weights, sensitivity by brute force, totals, estimates and intervals."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -137,6 +138,7 @@ class TestRelease:
         smokes = np.average(rows["smokes"] == "yes", weights=rows["weight"])
         assert release.answer({"smokes": "yes"})[0] == pytest.approx(smokes, abs=0.03)
 
+    @pytest.mark.filterwarnings("ignore:The mean weight in column")
     def test_equal_weights_are_no_weights(self):
         rows = survey(N, 0).assign(weight=MAXIMUM)
         weighted, plain = fitted(rows=rows), fitted(rows=rows, weights=None)
@@ -211,7 +213,7 @@ class TestRelease:
         rows = pd.DataFrame({"who": np.where(by_household.cumcount() < 2, "adult", "child")})
         sizes = by_household.transform("size").to_numpy()
         rows["weight"] = np.maximum(sizes, 2) / 2 if weighted else 1.0
-        maximum, n_hits = rows["weight"].max(), 0
+        maximum, n_hits = 1.25 * rows["weight"].max(), 0  # equal weights are far from it
         for seed in range(n_fits):
             public = rows.sample(200, random_state=seed).assign(weight=1.0)
             release = PAPQueryRelease(
@@ -265,3 +267,51 @@ class TestMessages:
             release = PAPQueryRelease(queries, weights=0, bounds=(0, 250))
             with pytest.raises(ValueError, match=message):
                 release.fit(weights, X_public=public)
+
+
+class TestUnsuitableWeights:
+    def test_negative_public_weights(self):
+        """Replicate weights may be negative, which a private row must not reveal."""
+        public = survey(200, 1).assign(weight=lambda rows: rows["weight"] - 60)
+        release = PAPQueryRelease(weights="weight", bounds={"weight": (0, MAXIMUM)})
+        with pytest.raises(ValueError, match="must not be negative, but a public weight is"):
+            release.fit(survey(N, 0), X_public=public)
+
+    @pytest.mark.parametrize(("maximum", "share"), [(100.0, "26%"), (151.0, None)])
+    def test_public_weights_above_the_maximum(self, maximum, share):
+        bounds = {"weight": (0, maximum)}
+        rows, public = survey(N, 0), survey(200, 1)
+        above = (public["weight"] > maximum).mean()
+        release = PAPQueryRelease(epsilon=4, weights="weight", bounds=bounds, random_state=0)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            release.fit(rows, X_public=public)
+        texts = [str(each.message) for each in caught if "weights in column" in str(each.message)]
+        assert len(texts) == (above > 0)
+        assert all(text.startswith(f"{above:.0%} of the public weights") for text in texts)
+
+    def test_the_released_mean_weight_is_close_to_the_maximum(self):
+        """Public rows without weights show nothing, but the released sum of the weights does."""
+        public = survey(200, 1).assign(weight=1.0)
+        for maximum, is_low in ((50.0, True), (MAXIMUM, False)):
+            release = PAPQueryRelease(epsilon=4, weights="weight", random_state=0)
+            release.set_params(bounds={"weight": (0, maximum)})
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                release.fit(survey(N, 0), X_public=public)
+            texts = [str(each.message) for each in caught]
+            expected = "The mean weight in column weight is 100% of the declared maximum"
+            assert any(text.startswith(expected) for text in texts) == is_low
+
+    @pytest.mark.parametrize("weights", ["weight", 2])
+    def test_a_missing_weight_gets_no_cell(self, weights):
+        rows = survey(N, 0)
+        rows.loc[3, "weight"] = np.nan
+        release = PAPQueryRelease(weights=weights, bounds={"weight": (0, MAXIMUM)})
+        message = "Weights in column weight must be given for all rows"
+        with pytest.raises(ValueError, match=message) as raised:
+            release.fit(rows, X_public=survey(200, 1))
+        assert "MarginalQueries(missing" not in str(raised.value)
+        with pytest.raises(ValueError, match=message) as raised:
+            release.fit(rows.assign(age=1.5), X_public=survey(200, 1).assign(age=1.0))
+        assert "MarginalQueries(missing=['age'])" in str(raised.value)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpublicdp.accounting import Sensitivity
+from skpublicdp.exceptions import UncoveredBoundsWarning, warn
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Integers
 
@@ -22,6 +23,13 @@ the maximum, with a rounding error of at most 1/8192 of the maximum."""
 
 TOTALS_SHARE = Fraction(1, 16)
 """Share of the budget that is spent on the sums of the weights and of their squares."""
+
+MAX_LOWERED_SHARE = 0.1
+"""Largest fraction of public weights above the declared maximum that gives no warning. Offices
+often trim a few percent of the weights."""
+
+MAX_MEAN_WEIGHT = 0.9
+"""Largest released mean weight, in units of the declared maximum, that gives no warning."""
 
 WEIGHTS_PROOF = "docs/proofs/marginals.md"
 
@@ -82,6 +90,35 @@ class WeightTotals(NamedTuple):
     total: float
     variance: float
     effective_rows: float
+
+
+def warn_if_lowered(name: str, share: float) -> None:
+    """Warn if many public weights of a column exceed the declared maximum.
+
+    `share` is the fraction of public weights that are lowered to the maximum.
+    """
+    if share > MAX_LOWERED_SHARE:
+        warn(
+            f"{share:.0%} of the public weights in column {name} exceed the declared maximum. "
+            "Weights above the maximum are lowered to it, so that weighted fractions are biased. "
+            "Declare a larger maximum in bounds.",
+            UncoveredBoundsWarning,
+        )
+
+
+def warn_of_mean_weight(name: str, totals: WeightTotals, n_private: int) -> None:
+    """Warn if the released mean weight is close to the declared maximum.
+
+    Equal weights may be at the maximum. They have no effect on weighted fractions.
+    """
+    mean = totals.total / n_private
+    if mean > MAX_MEAN_WEIGHT:
+        warn(
+            f"The mean weight in column {name} is {mean:.0%} of the declared maximum, so many "
+            "weights may have been lowered to the maximum. If weights differ much between rows, "
+            "declare a larger maximum in bounds.",
+            UncoveredBoundsWarning,
+        )
 
 
 def weighted_sensitivity(sensitivity: Sensitivity) -> Sensitivity:

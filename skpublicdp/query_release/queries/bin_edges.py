@@ -115,7 +115,7 @@ def bin_labels(edges: Floats, column: Column) -> list[str]:
     slightly earlier date.
     """
     if column.has_offset:
-        texts = list(map(column.format, edges))
+        texts = column.format_all(edges)
         labels = [f"({low}, {high}]" for low, high in itertools.pairwise(texts)]
         labels[0] = f"[{labels[0][1:]}"
     else:
@@ -174,12 +174,14 @@ def describe_cells(column: Column, cuts: Floats | None) -> list[Any]:
     if not has_bin_per_value(column, cuts):
         return _describe_ranges(column, cuts)
     values = _values_within_bounds(column)
-    names: list[Any] = column.decode(values).tolist()
+    names: list[Any] = column.restore(values).tolist()
     if not column.integral or column.is_datetime:
         # numbers between two public values are counted with the nearer value
         allows_others = column.low < values[0] or column.high > values[-1]
-        if column.is_datetime and allows_others:
-            names = [*map(column.format, values)]
+        if column.is_datetime:
+            names = column.to_user(values).tolist()
+        if column.is_datetime and (allows_others or column.nullable):
+            names = [*column.format_all(values)]
         if column.low < values[0]:
             names[0] = f"<= {column.format(cuts[0])}"
         if column.high > values[-1]:
@@ -214,9 +216,17 @@ def _describe_ranges(column: Column, cuts: Floats) -> list[str]:
     """Return the range of each bin of a numeric column as text, such as "18 to 22.5".
 
     A bin contains the upper end of its range, and only the first bin contains the lower end.
+    Without declared bounds, the first and the last bin have no outer end, since they also count all
+    numbers beyond the public range.
     """
+    if not column.is_bounded:
+        texts = column.format_all(cuts)
+        if not texts:
+            return ["any"]
+        inner = [f"{low} to {high}" for low, high in itertools.pairwise(texts)]
+        return [f"<= {texts[0]}", *inner, f"> {texts[-1]}"]
     ends = [column.low, *cuts.tolist(), column.high]
     if column.low == column.high:
         return [column.format(column.low)]
-    texts = [column.format(end) if column.has_offset else f"{end:g}" for end in ends]
+    texts = column.format_all(ends)
     return [f"{low} to {high}" for low, high in itertools.pairwise(texts)]

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp.data.binning import Bins, bins_from_cuts, cut_points
+from skpublicdp.data.dates import with_time_zone
 from skpublicdp.data.schema import MISSING, Column, Schema
 from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.data.value_conversion import is_missing
@@ -492,8 +493,11 @@ def _frame_to_objects(Q: Any, schema: Schema) -> Objects:
     table = np.full((len(Q), len(schema.columns)), None, dtype=object)
     for number, name in enumerate(frame.labels):
         values: Any = np.ma.asarray(frame.column(number))
+        time_zone = frame.types[number].time_zone
         if values.dtype.kind == "M":  # numpy converts nanoseconds to integer objects, not dates
             values = values.astype("datetime64[us]")
+            # dates with a time zone are read in UTC
+            values = values if time_zone is None else with_time_zone(values, "UTC")
         values = np.ma.filled(values.astype(object), None)
         table[:, schema.position(name)] = values
     return table
@@ -537,7 +541,7 @@ def _join_first(texts: Sequence[str], max_texts: int) -> str:
 
 def check_categories(values: Objects, column: Column) -> None:
     """Raise a ValueError if a value in a query is not a category of the column."""
-    categories = set(column.names)
+    categories = {*column.names, *map(str, column.names)}  # tables print categories as text
     for value in values:
         if value not in categories:
             listed_categories = _join_first(list(map(repr, column.names)), MAX_LISTED_CATEGORIES)

@@ -1,0 +1,318 @@
+"""Containers of decoded rows: arrays and frames like those passed to `fit`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals.stable.v2 as nw
+import numpy as np
+from narwhals.dtypes import DType
+from numpy.typing import NDArray
+
+from skpublicdp.data.dates import dates_from_user
+
+Values = NDArray[Any]
+"""Values of one column, shape (n_rows,)."""
+
+
+@dataclass(frozen=True)
+class DeclaredType:
+    """Categories or time zone that the type of a column declares.
+
+    Plain values are stored instead of a type of the library, which not every file format can hold.
+
+    Attributes
+    ----------
+    is_categorical : bool
+        Whether the column has a type of categories.
+    categories : tuple or None
+        Declared categories, or None if the type does not list them.
+    is_ordered : bool
+        Whether the categories are ordered.
+    time_zone : str or None
+        Time zone of dates.
+    """
+
+    is_categorical: bool = False
+    categories: tuple[Any, ...] | None = None
+    is_ordered: bool = False
+    time_zone: str | None = None
+
+    @classmethod
+    def of(cls, dtype: Any, *, is_categorical: bool) -> DeclaredType:
+        """Return the declared categories or the time zone of a type of any data frame library."""
+        if not is_categorical:
+            return cls(time_zone=time_zone_of(dtype))
+        categories: Any = getattr(dtype, "categories", None)
+        # the categories of polars.Categorical are no list
+        listed = tuple(categories.to_list()) if hasattr(categories, "to_list") else None
+        return cls(True, listed, is_ordered=bool(getattr(dtype, "ordered", False)))
+
+    def with_public_categories(self, categories: Values) -> list[Any]:
+        """Return the declared categories, followed by those that only public rows have."""
+        declared = list(self.categories or ())
+        return declared + [value for value in categories.tolist() if value not in declared]
+
+
+@dataclass(frozen=True)
+class Container:
+    """Library and column labels of a table, from which tables of the same kind can be built.
+
+    It holds no rows.
+
+    Attributes
+    ----------
+    library : str or None
+        Name of a frame's library, such as "pandas", or None for arrays.
+    labels : tuple
+        Column labels.
+    declared_types : tuple of DeclaredType or None
+        Declared categories and time zones of the columns of a frame. Other columns have None, since
+        a private value can decide their type. The tuple is empty for arrays.
+    """
+
+    library: str | None
+    labels: tuple[Any, ...]
+    declared_types: tuple[DeclaredType | None, ...] = ()
+
+    def typed_column(self, column: Values, categories: NDArray[Any]) -> tuple[Values, DType]:
+        """Return the values and the narwhals type of a frame column.
+
+        For numbers and dates, the numpy type determines the narwhals type. For other columns, the
+        public categories determine the type. The values never affect the type. In pandas,
+        categories of several types are stored as objects, whereas other libraries store them as
+        text. In other libraries, boolean categories become booleans, and missing values become
+        False.
+
+        Parameters
+        ----------
+        column : ndarray, shape (n_rows,)
+            Decoded values, with dtype object for a categorical column.
+        categories : ndarray
+            Public categories.
+        """
+        if column.dtype != object:
+            # by numpy's dtype.kind: floats, integers, dates
+            types = {"f": nw.Float64(), "i": nw.Int64(), "u": nw.UInt64(), "M": nw.Datetime("us")}
+            return column, types[column.dtype.kind]
+        category_types = set(map(type, categories.tolist()))
+        if self.library == "pandas":
+            return column, nw.String() if category_types <= {str} else nw.Object()
+        values = column.tolist()
+        if category_types == {bool}:
+            return np.array([value is True for value in values], dtype=bool), nw.Boolean()
+        return object_array(list(map(str, values))), nw.String()
+
+    @property
+    def time_zones(self) -> tuple[str | None, ...]:
+        """Time zone of each column of dates, or an empty tuple if the types are not known."""
+        return tuple(None if each is None else each.time_zone for each in self.declared_types)
+
+    def restore(self, columns: Sequence[Values], categories: Sequence[NDArray[Any] | None]) -> Any:
+        """Combine columns into a frame or array of the kind that was passed to `fit`.
+
+        The types depend on declared categories, time zones and public values, and on whether one of
+        the given values is missing.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray, each of shape (n_rows,)
+            Values of the columns. Missing values are None, NaN, NaT or masked.
+        categories : sequence of ndarray or None
+            Public categories of the categorical columns, and None for numbers and dates.
+        """
+        if self.library is None or not self.declared_types:
+            plain = [np.ma.filled(c.astype(float), np.nan) if np.ma.isMA(c) else c for c in columns]
+            return self.build(plain)
+        names = [str(number) for number in range(len(columns))]
+        restored = [
+            restore_series(self.library, name, column, known, declared).alias(name).to_frame()
+            for name, column, known, declared in zip(
+                names, columns, categories, self.declared_types, strict=True
+            )
+        ]
+        return self._with_labels(nw.concat(restored, how="horizontal"), names)
+
+    def build(
+        self,
+        columns: Sequence[Values],
+        types: Sequence[DType] | None = None,
+        time_zones: Sequence[str | None] = (),
+        levels: Mapping[int, Sequence[str]] | None = None,
+    ) -> Any:
+        """Combine columns into a frame or array that has the library and labels of this container.
+
+        An array has a numeric type if all columns are numeric, and otherwise dtype object.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray, each of shape (n_rows,)
+            Values of the columns.
+        types : sequence of narwhals types, optional
+            Types of the columns of a frame. By default, the types are inferred from the values.
+        time_zones : sequence of str or None, optional
+            Time zones of the columns of a frame. Dates in these columns are read without a zone.
+        levels : mapping of int to sequence of str, optional
+            Ordered categories of text columns of a frame, by position. Libraries without ordered
+            categories keep the text.
+        """
+        if self.library is None:
+            if all(column.dtype.kind in "iuf" for column in columns):
+                return np.column_stack(columns)
+            array = np.empty((len(columns[0]), len(columns)), dtype=object)
+            for position, column in enumerate(columns):
+                array[:, position] = column
+            return array
+        # numbered because pandas labels need not be strings or distinct; renamed at the end
+        names = [str(number) for number in range(len(columns))]
+        # only pandas supports columns with values of several types
+        if types is None and self.library != "pandas":
+            columns = [_text_if_mixed(column) for column in columns]
+        schema = None if types is None else dict(zip(names, types, strict=True))
+        backend: Any = self.library
+        plain = [
+            dates_from_user(column, zone) if zone is not None else column
+            for column, zone in itertools.zip_longest(columns, time_zones)
+        ]
+        frame = nw.from_dict(dict(zip(names, plain, strict=True)), schema, backend=backend)
+        for name, zone in zip(names, time_zones, strict=False):
+            if zone is not None:
+                dates = nw.col(name).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+                frame = frame.with_columns(dates)
+        for position, categories in (levels or {}).items():
+            if self.library != "pyarrow":
+                ordered = nw.col(names[position]).cast(nw.Enum(categories))
+                frame = frame.with_columns(ordered)
+        return self._with_labels(frame, names)
+
+    def _with_labels(self, frame: Any, names: Sequence[str]) -> Any:
+        """Return a narwhals frame with numbered columns as a frame of its library."""
+        native = frame.to_native()
+        if hasattr(native, "set_axis"):  # pandas, whose labels need not be strings
+            return native.set_axis(list(self.labels), axis=1)
+        return frame.rename(dict(zip(names, self.labels, strict=True))).to_native()
+
+
+def object_array(values: list[Any]) -> Values:
+    """Return a one-dimensional array of dtype object, without inferring a type from the values."""
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    return objects
+
+
+def _text_if_mixed(column: Values) -> Values:
+    """Convert a column whose values have several Python types to text."""
+    has_one_type = column.dtype != object or len(set(map(type, column.tolist()))) < 2
+    return column if has_one_type else column.astype(str)
+
+
+def restore_series(
+    library: str,
+    name: str,
+    column: Values,
+    categories: Values | None,
+    declared: DeclaredType | None,
+) -> Any:
+    """Return a column as a narwhals series of a data frame library.
+
+    Parameters
+    ----------
+    library : str
+        Name of the library.
+    name : str
+        Name of the series.
+    column : ndarray, shape (n_rows,)
+        Values. Missing values are None, NaN, NaT or masked.
+    categories : ndarray or None
+        Public categories, or None for numbers and dates.
+    declared : DeclaredType or None
+        Declared categories or time zone of the column.
+    """
+    if categories is not None:
+        return _restore_categories(library, name, column, categories, declared)
+    if column.dtype.kind == "M":
+        backend: Any = library
+        series = nw.new_series(name, column.astype("datetime64[us]"), backend=backend)
+        if declared is None or declared.time_zone is None:
+            return series
+        return series.dt.replace_time_zone("UTC").dt.convert_time_zone(declared.time_zone)
+    return _restore_numbers(library, name, column)
+
+
+def _restore_categories(
+    library: str, name: str, column: Values, categories: Values, declared: DeclaredType | None
+) -> Any:
+    """Return a series of text, booleans or categories. Missing values are None in `column`."""
+    backend: Any = library
+    category_types = set(map(type, categories.tolist()))
+    is_pandas = library not in ("polars", "pyarrow")
+    values = column.tolist()
+    if declared is None or not declared.is_categorical:
+        if category_types == {bool}:
+            if is_pandas and None in values:  # booleans of NumPy have no missing values
+                return nw.new_series(name, column, nw.Object(), backend=backend)
+            return nw.new_series(name, values, nw.Boolean(), backend=backend)
+        if is_pandas and not category_types <= {str}:
+            return nw.new_series(name, column, nw.Object(), backend=backend)
+        return nw.new_series(name, _as_text(values), nw.String(), backend=backend)
+    namespace = nw.Implementation.from_backend(backend).to_native_namespace()
+    if is_pandas:
+        series = nw.new_series(name, column, nw.Object(), backend=backend)
+        known = declared.with_public_categories(categories)
+        dtype = namespace.CategoricalDtype(known, ordered=declared.is_ordered)
+        return nw.from_native(series.to_native().astype(dtype), series_only=True)
+    series = nw.new_series(name, _as_text(values), nw.String(), backend=backend)
+    if library == "pyarrow":
+        value_type = namespace.int64() if category_types == {int} else namespace.string()
+        dtype = namespace.dictionary(namespace.int32(), value_type, declared.is_ordered)
+        native = series.to_native().cast(value_type).dictionary_encode().cast(dtype)
+        return nw.from_native(native, series_only=True)
+    if declared.categories is None:
+        return series.cast(nw.Categorical())
+    return series.cast(nw.Enum(declared.with_public_categories(categories)))
+
+
+def _as_text(values: list[Any]) -> list[str | None]:
+    """Convert all values to text, except missing values, which are None."""
+    return [None if value is None else str(value) for value in values]
+
+
+def _restore_numbers(library: str, name: str, column: Values) -> Any:
+    """Return a series of floats or integers.
+
+    In pandas, integers become floats if a value is missing, unless floats cannot represent them.
+    """
+    backend: Any = library
+    is_missing = np.ma.getmaskarray(column)
+    values = np.ma.getdata(column)
+    if values.dtype.kind == "f":
+        is_missing = is_missing | np.isnan(values)
+    if not is_missing.any():
+        return nw.new_series(name, values, backend=backend)
+    if library in ("polars", "pyarrow"):
+        types = {"i": nw.Int64(), "u": nw.UInt64()}
+        objects = values.astype(object)
+        objects[is_missing] = None
+        type_ = types.get(values.dtype.kind, nw.Float64())
+        return nw.new_series(name, objects.tolist(), type_, backend=backend)
+    present = values[~is_missing]
+    if values.dtype.kind != "f" and not np.array_equal(
+        present.astype(float).astype(values.dtype), present
+    ):
+        # floats would change these integers
+        nullable = nw.new_series(name, values, backend=backend).to_native()
+        nullable = nullable.astype("UInt64" if values.dtype.kind == "u" else "Int64")
+        return nw.from_native(nullable.mask(is_missing), series_only=True)
+    floats = values.astype(np.float64)
+    floats[is_missing] = np.nan
+    return nw.new_series(name, floats, backend=backend)
+
+
+def time_zone_of(dtype: Any) -> str | None:
+    """Return the time zone of a type of any data frame library, or None if it has none."""
+    dtype = getattr(dtype, "pyarrow_dtype", dtype)
+    time_zone = getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)
+    return None if time_zone is None else str(time_zone)

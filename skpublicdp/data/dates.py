@@ -1,0 +1,99 @@
+"""Dates with time zones, which are encoded as microseconds in UTC."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+Dates = NDArray[np.datetime64]
+
+FIXED_OFFSET = re.compile(r"(?:UTC)?([+-])(\d\d):?(\d\d)")
+"""Name of a time zone that is a fixed difference from UTC, such as "+02:00"."""
+
+
+def read_time_zone(name: str) -> tzinfo:
+    """Return the time zone of a given name. Raise a ValueError if the zone is unknown."""
+    if name.upper() in ("UTC", "Z"):
+        return UTC
+    match = FIXED_OFFSET.fullmatch(name)
+    if match:
+        sign, hours, minutes = match.groups()
+        difference = timedelta(hours=int(hours), minutes=int(minutes))
+        return timezone(-difference if sign == "-" else difference)
+    try:
+        return ZoneInfo(name)
+    except (OSError, ValueError, LookupError):
+        raise ValueError(
+            f"The time zone {name!r} is not known on this computer. Convert the dates to UTC, or "
+            "install the package tzdata."
+        ) from None
+
+
+def with_time_zone(dates: Dates, time_zone: str) -> NDArray[np.object_]:
+    """Return dates in UTC as `datetime` objects with a time zone, and None for NaT."""
+    zone = read_time_zone(time_zone)
+    aware = np.empty(dates.shape, dtype=object)
+    for index, date in np.ndenumerate(dates.astype("datetime64[us]")):
+        plain = date.item()
+        if isinstance(plain, datetime):  # numpy returns an integer beyond the year 9999
+            in_utc = plain.replace(tzinfo=UTC)
+            with suppress(OverflowError):  # within a day of the first or the last year
+                in_utc = in_utc.astimezone(zone)
+            aware[index] = in_utc
+    return aware
+
+
+def time_zone_of_dates(values: NDArray[Any]) -> str | None:
+    """Return the name of the time zone of an array of `datetime` objects, or None without one."""
+    if values.dtype != object:
+        return None
+    zones = (getattr(value, "tzinfo", None) for value in values.ravel())
+    zone = next((zone for zone in zones if zone is not None), None)
+    return None if zone is None else str(zone).removeprefix("UTC") or "UTC"
+
+
+def wall_clock(dates: Dates, time_zone: str) -> Dates:
+    """Return dates in UTC as datetime64 in a time zone, without this zone."""
+    local = dates.astype("datetime64[us]")
+    for index, date in np.ndenumerate(with_time_zone(dates, time_zone)):
+        if date is not None:
+            local[index] = np.datetime64(date.replace(tzinfo=None), "us")
+    return local
+
+
+def dates_from_user(values: Any, time_zone: str | None) -> Dates:
+    """Return the user's dates as datetime64[us], in UTC if the column has a time zone.
+
+    Dates without a time zone are read in the time zone of the column. In a column without a time
+    zone, dates with one raise a ValueError.
+    """
+    array = np.asarray(values)
+    if time_zone is None and array.dtype.kind == "M":
+        return array.astype("datetime64[us]")
+    objects = array.astype(object) if array.dtype.kind != "M" else array.astype("datetime64[us]")
+    zone = None if time_zone is None else read_time_zone(time_zone)
+    dates = np.empty(array.shape, dtype="datetime64[us]")
+    for index, value in np.ndenumerate(objects):
+        dates[index] = _date_from_user(value, zone)
+    return dates
+
+
+def _date_from_user(value: Any, zone: tzinfo | None) -> np.datetime64:
+    """Return one date of the user as datetime64[us], in UTC if there is a time zone."""
+    if isinstance(value, str) and re.search(r"\d(Z|[+-]\d\d:?\d\d)$", value) and ":" in value:
+        value = datetime.fromisoformat(value)  # numpy ignores the time zone of a text
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        if zone is None:
+            raise ValueError("the column has no time zone")
+        return np.datetime64(value.astimezone(UTC).replace(tzinfo=None), "us")
+    date = np.datetime64(value, "us")
+    if zone is None or np.isnat(date):
+        return date
+    local = date.item().replace(tzinfo=zone)
+    return np.datetime64(local.astimezone(UTC).replace(tzinfo=None), "us")
