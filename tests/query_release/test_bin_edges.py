@@ -106,7 +106,7 @@ class TestCells:
         labels = pd.cut(sample["income"], [*EDGES, np.inf], include_lowest=True)
         counts = labels.value_counts(sort=False).to_numpy()
         np.testing.assert_allclose(counts, table["count"], atol=4 * np.sqrt(5_000))
-        assert sample["income"].dtype == ROWS["income"].dtype
+        assert sample["income"].dtype == np.int64  # as public values are whole
         assert (sample["income"] % 1 == 0).all()
         assert release.mean("income") == pytest.approx(ROWS["income"].mean(), abs=1.5)
 
