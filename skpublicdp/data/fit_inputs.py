@@ -18,7 +18,6 @@ from skpublicdp.data.labels import (
     distinct_targets,
     encode_targets,
     require_target,
-    warn_if_objects,
 )
 from skpublicdp.data.one_hot import ColumnRun, find_one_hot_runs
 from skpublicdp.data.persons import RowChooser
@@ -199,7 +198,6 @@ def encode_target(
         check_length(column, len(roles.is_public))
         public = [column[roles.is_public], *separate]
         targets = target_reader.targets(column[roles.counted], public)
-        warn_if_objects(y, targets.classes)
         encoded = np.zeros(len(column), dtype=targets.private.dtype)
         encoded[roles.counted] = targets.private
         return TargetEncoding(targets, encoded)

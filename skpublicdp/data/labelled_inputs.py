@@ -17,7 +17,6 @@ from skpublicdp.data.labels import (
     concatenate_labels,
     encode_labels,
     require_target,
-    warn_if_objects,
 )
 from skpublicdp.data.persons import RowChooser, cap_rows_per_group
 from skpublicdp.data.roles import check_mask, split_roles
@@ -119,7 +118,6 @@ def read_partially_labelled(
         may_count &= labelled | ~np.isin(persons, persons[labelled])
     counted = cap_rows_per_group(estimator.max_rows_per_group, groups, may_count, ledger)
     label_codes = encode_labels(y_labelled[counted[labelled]], [y_labelled[:0]], classes)
-    warn_if_objects(y, label_codes.classes)
     return LabelledRows(
         X_labelled=X[counted & labelled],
         y_labelled=label_codes.private,
@@ -303,7 +301,6 @@ def read_label_status(
             "Only binary classification is supported. The type of the target is multiclass; use "
             "SemiPrivateClassifier instead."
         )
-    warn_if_objects(y, encoded.classes)
     is_private_label = (encoded.private[: len(X)] == private_code).astype(np.intp)
     is_private_label_separate = (encoded.private[len(X) :] == private_code).astype(np.intp)
     # with separate public rows, the label of a row in X must not make the row public

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import DataConversionWarning
 
 from skpublicdp._internal.redaction import RefusedError, call_or_raise, call_silently
 from skpublicdp.data.label_values import (
@@ -25,21 +24,6 @@ from skpublicdp.data.series import distinct_values, integer_values, replace_valu
 from skpublicdp.data.tables import count_rows
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
-
-
-def warn_if_objects(y: Any, classes: NDArray[Any] | None) -> None:
-    """Warn that scikit-learn refuses labels `y` of dtype object, if the classes are numbers.
-
-    This comes after all labels were accepted, since all refusals must be alike.
-    """
-    is_numeric = classes is not None and classes.dtype.kind in "biuf"
-    if is_numeric and getattr(y, "dtype", None) == np.dtype(object):
-        warn(
-            "y has dtype object, but its labels are booleans or numbers. `score` reads such "
-            "labels, but scikit-learn's scorers by name, such as scoring='roc_auc', refuse them. "
-            "Convert y, for example with y.astype(bool) or y.astype(int).",
-            DataConversionWarning,
-        )
 
 
 def require_target(estimator: Any, y: Any) -> None:

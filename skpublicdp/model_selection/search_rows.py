@@ -18,7 +18,6 @@ from skpublicdp.data.labels import (
     check_length,
     encode_labels,
     require_target,
-    warn_if_objects,
 )
 from skpublicdp.data.persons import RowChooser, cap_rows_per_group
 from skpublicdp.data.public_rows import is_described, mark_described
@@ -121,7 +120,6 @@ class SearchRows:
         public_parts = [self._y[self._mask], *separate]
         encoded = encode_labels(self._y[is_counted], public_parts, search.classes)
         self.codes, self.public_codes, is_labelled, self.classes = encoded
-        warn_if_objects(y, self.classes)
         self.y = self.classes[self.codes]
         self.described = is_described(X_public)
         self.described_bounds = bounds_of_description(X_public, column_names(roles.table))

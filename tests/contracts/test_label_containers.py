@@ -9,7 +9,6 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import DataConversionWarning
 from sklearn.inspection import permutation_importance
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 
@@ -48,7 +47,7 @@ pytestmark = [
     pytest.mark.skipif(
         pd.Series(["a"]).dtype == object, reason="pandas declares text from version 3 on"
     ),
-    pytest.mark.filterwarnings("ignore::sklearn.exceptions.DataConversionWarning"),
+    pytest.mark.filterwarnings("ignore:A column-vector y"),
     pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning"),
 ]
 
@@ -300,16 +299,6 @@ def test_masked_labels_are_missing():
     y = np.ma.array(CODES, mask=np.arange(N) == 3)
     with pytest.raises(ValueError, match="contains missing labels"):
         clone(CLF).fit(X, y, X_public=PUBLIC)
-
-
-@pytest.mark.filterwarnings("error::sklearn.exceptions.DataConversionWarning")
-def test_objects_that_scikit_learn_refuses_are_told():
-    for make in (NUMBERS["object int"], NUMBERS["pandas object bool"], NUMBERS["object Decimal"]):
-        for learner in (CLF, LEARNERS[1], LEARNERS[3], LEARNERS[5], LEARNERS[6]):
-            with pytest.warns(DataConversionWarning, match=r"scorers by name.*refuse"):
-                clone(learner).fit(X, make(CODES), X_public=PUBLIC)
-    for make in (NUMBERS["int64"], NUMBERS["list int"], TEXTS["object text"], TEXTS["U"]):
-        clone(CLF).fit(X, make(CODES), X_public=PUBLIC)
 
 
 @pytest.mark.parametrize(
