@@ -1,0 +1,180 @@
+"""Counts what makes the package heavy, per folder, and compares it with a committed table.
+
+`python -m tests.weight` prints the figures and lowers those of the table that have fallen. A figure
+rises only by a line in ALLOWED that says what it buys.
+"""
+
+import ast
+import csv
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from tests import ROOT
+
+PACKAGE = ROOT / "skpublicdp"
+TABLE = ROOT / "tests" / "weight.csv"
+FIGURES = ("code", "internal docstrings", "numbers", "dense functions")
+"""Lines of code, lines of docstrings of what is not public, module constants that are numbers, and
+functions with more than MAX_NODES_PER_LINE."""
+MAX_NODES_PER_LINE = 7
+MIN_LINES_OF_DENSE = 6
+
+ALLOWED = {
+    # (folder, figure): [(increase, what it buys), ...]
+}
+
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def docstring(node):
+    """Return the syntax node of the docstring that a body begins with, or None."""
+    first = node.body[0] if node.body else None
+    if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
+        return first if isinstance(first.value.value, str) else None
+    return None
+
+
+def lines_of(node):
+    return set(range(node.lineno, node.end_lineno + 1))
+
+
+def texts(tree):
+    """Return all statements that are only a string: docstrings of definitions and of constants."""
+    return [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    ]
+
+
+def code_lines(source, tree):
+    """Return the numbers of the lines that are not blank, a comment or a docstring."""
+    strings = set().union(*map(lines_of, texts(tree)))
+    lines = enumerate(source.splitlines(), start=1)
+    return {
+        number
+        for number, line in lines
+        if line.strip() and not line.strip().startswith("#") and number not in strings
+    }
+
+
+def internal_docstrings(tree, public):
+    """Yield the docstrings of modules, functions and classes that users do not call."""
+    yield tree, docstring(tree)
+    for node in tree.body:
+        if isinstance(node, FUNCTION) and node.name not in public:
+            yield node, docstring(node)
+        if isinstance(node, ast.ClassDef):
+            is_public = node.name in public
+            if not is_public:
+                yield node, docstring(node)
+            for method in node.body:
+                if isinstance(method, FUNCTION) and (method.name.startswith("_") or not is_public):
+                    yield method, docstring(method)
+
+
+def is_number(node):
+    """Whether a module's statement binds a constant to a number or to several numbers."""
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+        return False
+    if isinstance(node.value, ast.List | ast.Set | ast.Dict):
+        return False
+    parts = [part for part in ast.walk(node.value) if isinstance(part, ast.expr)]
+    numbers = (ast.Constant, ast.UnaryOp, ast.BinOp, ast.Tuple)
+    plain = all(isinstance(part, numbers) for part in parts)
+    values = [part.value for part in parts if isinstance(part, ast.Constant)]
+    return plain and bool(values) and all(type(value) in (int, float) for value in values)
+
+
+def own_expressions(function):
+    """Yield the expressions of a function, without constants and without functions within it."""
+    stack = list(function.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.expr) and not isinstance(node, ast.Constant):
+            yield node
+        if not isinstance(node, (*FUNCTION, ast.Lambda)):
+            stack += ast.iter_child_nodes(node)
+
+
+def is_dense(function, code):
+    """Whether a function has more expression nodes per line of code than a reader can follow."""
+    doc = docstring(function)
+    body = function.body[1:] if doc else function.body
+    if not body:
+        return False
+    n_lines = len(code & set(range(body[0].lineno, function.end_lineno + 1)))
+    n_nodes = sum(1 for _ in own_expressions(function))
+    return n_lines >= MIN_LINES_OF_DENSE and n_nodes > MAX_NODES_PER_LINE * n_lines
+
+
+def weigh(source, public):
+    """Return the figures of one file."""
+    tree = ast.parse(source)
+    code = code_lines(source, tree)
+    docs = [doc for _, doc in internal_docstrings(tree, public) if doc]
+    functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTION)]
+    return Counter(
+        {
+            "code": len(code),
+            "internal docstrings": sum(len(lines_of(doc)) for doc in docs),
+            "numbers": sum(map(is_number, tree.body)),
+            "dense functions": sum(is_dense(function, code) for function in functions),
+        }
+    )
+
+
+def figures():
+    """Return the figures of each folder of the package; the top level is one folder."""
+    names = (ROOT / "tests" / "public_api.txt").read_text(encoding="utf-8").split()
+    public = {name.rpartition(".")[2] for name in names}
+    by_folder = defaultdict(Counter)
+    for path in sorted(PACKAGE.rglob("*.py")):
+        folder = Path(*path.relative_to(PACKAGE).parts[:1])
+        name = "." if folder.suffix else str(folder)
+        by_folder[name].update(weigh(path.read_text(encoding="utf-8"), public))
+    return by_folder
+
+
+def read_table():
+    with TABLE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {row["folder"]: Counter({name: int(row[name]) for name in FIGURES}) for row in rows}
+
+
+def excess(now, table, allowed=None):
+    """Return the figures that are larger than the table and its allowances permit."""
+    allowed = ALLOWED if allowed is None else allowed
+    return {
+        (folder, name): f"{counts[name]} > {limit}"
+        for folder, counts in now.items()
+        for name in FIGURES
+        if counts[name] > (limit := _limit(folder, name, table, allowed))
+    }
+
+
+def _limit(folder, name, table, allowed):
+    increases = allowed.get((folder, name), [])
+    return table.get(folder, Counter())[name] + sum(number for number, _ in increases)
+
+
+def main():
+    now = figures()
+    table = read_table() if TABLE.exists() else now
+    with TABLE.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["folder", *FIGURES])
+        for folder in sorted(now):
+            before = table.get(folder, Counter())
+            writer.writerow([folder, *(min(before[name], now[folder][name]) for name in FIGURES)])
+    total = sum(now.values(), Counter())
+    for folder, counts in [*sorted(now.items()), ("together", total)]:
+        print(f"{folder:18}", *(f"{name} {counts[name]:6}" for name in FIGURES))
+    for place, message in excess(now, read_table()).items():
+        print("too many:", *place, message)
+
+
+if __name__ == "__main__":
+    main()
