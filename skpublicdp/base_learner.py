@@ -46,50 +46,17 @@ class DelegatingClassifier(ScoreMixin):
         raise NotImplementedError
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels with the fitted inner estimator.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, n_features)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray, shape (n,)
-            Predicted label of each row, which is one of `classes_`.
-        """
+        """Predict labels with the fitted inner estimator."""
         return self._delegate("predict", X)
 
     @_available_if_inner_has("predict_proba")
     def predict_proba(self, X: Any) -> Floats:
-        """Predict probabilities with the fitted inner estimator.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, n_features)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray, shape (n, n_classes)
-            Probabilities, with one column for each label in `classes_`.
-        """
+        """Predict probabilities with the fitted inner estimator."""
         return self._delegate("predict_proba", X)
 
     @_available_if_inner_has("decision_function")
     def decision_function(self, X: Any) -> Floats:
-        """Return the decision function of the fitted inner estimator.
-
-        Parameters
-        ----------
-        X : array-like, shape (n, n_features)
-            Rows to predict.
-
-        Returns
-        -------
-        ndarray, shape (n,) or (n, n_classes)
-            Values of the decision function.
-        """
+        """Return the decision function of the fitted inner estimator."""
         return self._delegate("decision_function", X)
 
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:
@@ -177,13 +144,6 @@ def check_classes(estimator: BaseEstimator, classes: NDArray[Any] | None) -> Non
 
     Without this check, `fit` would fail only if the label occurs in private rows, and the failure
     would reveal this fact.
-
-    Parameters
-    ----------
-    estimator : classifier
-        Base learner.
-    classes : ndarray or None
-        All possible labels. With None, the check is skipped.
     """
     base_classes = _parameters(estimator).get("classes")
     if base_classes is None or classes is None:
@@ -209,28 +169,15 @@ def is_repeatable(base: Any) -> bool:
 
 def add_row_per_label(
     estimator: BaseEstimator,
-    X: Floats,
-    y: NDArray[Any],
-    classes: NDArray[Any],
-    centre: Floats,
+    X: Floats,  # (n, n_features)
+    y: NDArray[Any],  # (n,)
+    classes: NDArray[Any],  # (n_classes,)
+    centre: Floats,  # (n_features,)
 ) -> tuple[Floats, NDArray[Any]]:
     """Return (rows, labels) with one row added for each label, so that every label occurs.
 
     Without the added rows, the attribute `classes_` of the base learner would reveal which labels
     occur in the private rows. If the base learner has a parameter `classes`, no rows are added.
-
-    Parameters
-    ----------
-    estimator : classifier
-        Base learner.
-    X : ndarray, shape (n, n_features)
-        Rows to which the base learner is fitted.
-    y : ndarray, shape (n,)
-        Labels of the rows.
-    classes : ndarray, shape (n_classes,)
-        All possible labels.
-    centre : ndarray, shape (n_features,)
-        Feature values of the added rows, which must not depend on private rows.
     """
     if "classes" in _parameters(estimator):
         return X, y
@@ -270,11 +217,6 @@ def fit_base(
     **fit_params
         Further arguments of `fit`. Arguments that are ``None`` or that `fit` does not accept are
         omitted.
-
-    Returns
-    -------
-    classifier
-        The fitted clone.
 
     Raises
     ------
@@ -321,13 +263,7 @@ def fit_base(
 
 
 def fit_without_leaks(estimator: Any, X: Floats) -> None:
-    """Fit an estimator to private rows in place, suppressing its warnings and error messages.
-
-    Raises
-    ------
-    ValueError
-        If the estimator cannot be fitted. Its message is withheld.
-    """
+    """Fit an estimator to private rows in place, suppressing its warnings and error messages."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted, _ = _fit_or_reason(estimator, X, None, {})

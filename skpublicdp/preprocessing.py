@@ -445,16 +445,7 @@ class PublicFit(HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
 
 
 def _infer_object_kinds(kinds: tuple[str, ...], public_parts: Sequence[Any]) -> tuple[str, ...]:
-    """Return the kinds of all columns. For dtype object, they are inferred from public values.
-
-    Parameters
-    ----------
-    kinds : tuple of str
-        Kinds of the columns according to their declared types, with ANYTHING for dtype object. The
-        tuple is empty for an array, whose columns all have the same type.
-    public_parts : sequence of array or frame
-        Public rows in several parts.
-    """
+    """Return the kinds of all columns. For dtype object, they are inferred from public values."""
     if not kinds:
         return kinds
     tables = [Table(part) for part in public_parts]

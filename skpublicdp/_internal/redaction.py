@@ -20,13 +20,9 @@ class NotNumbersError(RefusedError, TypeError):
     """A value is not a number.
 
     The exception is also a TypeError, because Python raises this type for some values.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the columns in which numbers could be declared as missing.
     """
 
+    # names of the columns in which numbers could be declared as missing
     names: tuple[str, ...] = ()
 
 

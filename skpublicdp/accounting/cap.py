@@ -32,16 +32,6 @@ from skpublicdp.accounting.zcdp import zcdp_rho
 class BudgetCap:
     """Upper limit on the privacy cost of one fit's plan.
 
-    Attributes
-    ----------
-    epsilon, delta : Fraction
-        The guarantee of the fit.
-    accountant : {"pure", "zcdp", "gdp", "auto"}
-        Accountant of the budget, or ``"pure"`` without a budget. ``"pure"`` accepts any plan that
-        is provably (ε, δ)-differentially private. The other accountants compare the plan's ρ or μ²
-        with that of the cap. ``"auto"`` also accepts events that may fail, provided that their ε
-        and δ add up to at most (ε, δ).
-
     Examples
     --------
     >>> cap = BudgetCap(Fraction(1), Fraction(1, 10**6), "gdp")
@@ -49,8 +39,13 @@ class BudgetCap:
     (True, False)
     """
 
+    # the guarantee of the fit
     epsilon: Fraction
     delta: Fraction
+    # Accountant of the budget, or ``"pure"`` without a budget. ``"pure"`` accepts any plan that is
+    # provably (ε, δ)-differentially private. The other accountants compare the plan's ρ or μ² with
+    # that of the cap. ``"auto"`` also accepts events that may fail, provided that their ε and δ add
+    # up to at most (ε, δ).
     accountant: str = "pure"
 
     def admits(self, event: Event) -> bool:

@@ -53,14 +53,9 @@ ZERO = Fraction(0)
 
 
 class Spent(NamedTuple):
-    """Smallest (ε, δ) of a budget that would have admitted all fits so far.
+    """Smallest (ε, δ) of a budget that would have admitted all fits so far."""
 
-    Attributes
-    ----------
-    epsilon, delta : float
-        The privacy parameters, rounded up.
-    """
-
+    # the privacy parameters, rounded up
     epsilon: float
     delta: float
 
@@ -70,23 +65,14 @@ class Remaining(NamedTuple):
 
     Since different kinds of fits compose differently, these values differ from the total ε minus
     the spent ε.
-
-    Attributes
-    ----------
-    pure : float
-        Largest ε of any fit with ``delta=0``.
-    draw : float
-        Largest ε of a fit that only draws a rule by the exponential mechanism.
-    gaussian : float
-        Largest ε of a fit that adds Gaussian noise, assuming that the fit uses the δ of the budget.
-        This ε is 0 if the δ of the budget is 0.
-    approximate : float
-        Largest ε of any other fit with δ > 0, assuming that the fit uses the remaining δ.
     """
 
-    pure: float
-    draw: float
+    pure: float  # largest ε of any fit with ``delta=0``
+    draw: float  # largest ε of a fit that only draws a rule by the exponential mechanism
+    # Largest ε of a fit that adds Gaussian noise, assuming that the fit uses the δ of the budget.
+    # This ε is 0 if the δ of the budget is 0.
     gaussian: float
+    # largest ε of any other fit with δ > 0, assuming that the fit uses the remaining δ
     approximate: float
 
     def __bool__(self) -> bool:
@@ -105,21 +91,6 @@ class SpentTotals(NamedTuple):
 
     The field names are part of the file format of budgets.
 
-    Attributes
-    ----------
-    delta : Fraction
-        Total δ of events that may fail. All other fields assume that no event fails.
-    rho, mu_squared : Fraction or None
-        Total ρ of zCDP and total μ² of Gaussian differential privacy, None if infinite.
-    pure : Fraction
-        Sum of ε over fits without Gaussian noise.
-    noise : Fraction or None
-        Sum of μ² over fits with Gaussian noise, None if infinite.
-    noisy : int
-        Number of fits with Gaussian noise.
-    fits : int
-        Number of fits whose cost is positive.
-
     Examples
     --------
     >>> once = SpentTotals.from_event(Draw(Fraction(1, 2)))
@@ -127,13 +98,14 @@ class SpentTotals(NamedTuple):
     Fraction(1, 16)
     """
 
-    delta: Fraction
+    delta: Fraction  # Total δ of events that may fail. All other fields assume that no event fails.
+    # total ρ of zCDP and total μ² of Gaussian differential privacy, None if infinite
     rho: Fraction | None
     mu_squared: Fraction | None
-    pure: Fraction
-    noise: Fraction | None
-    noisy: int
-    fits: int
+    pure: Fraction  # sum of ε over fits without Gaussian noise
+    noise: Fraction | None  # sum of μ² over fits with Gaussian noise, None if infinite
+    noisy: int  # number of fits with Gaussian noise
+    fits: int  # number of fits whose cost is positive
 
     @classmethod
     def from_event(cls, event: Event) -> SpentTotals:
@@ -188,22 +160,14 @@ ZERO_SPENT = SpentTotals(ZERO, ZERO, ZERO, ZERO, ZERO, 0, 0)
 
 
 class AdmissionRule(NamedTuple):
-    """Sufficient condition for admission: the total μ² implies (ε, δ)-differential privacy.
+    """Sufficient condition for admission: the total μ² implies (ε, δ)-differential privacy."""
 
-    Attributes
-    ----------
-    noise : Fraction or None
-        Total μ², or None if it is infinite.
-    epsilon, delta : Fraction
-        The (ε, δ) that the total must imply.
-    is_reused : bool
-        Whether the same (ε, δ) is checked for several totals. If so, the largest admissible μ² is
-        computed once and cached.
-    """
-
-    noise: Fraction | None
+    noise: Fraction | None  # total μ², or None if it is infinite
+    # the (ε, δ) that the total must imply
     epsilon: Fraction
     delta: Fraction
+    # Whether the same (ε, δ) is checked for several totals. If so, the largest admissible μ² is
+    # computed once and cached.
     is_reused: bool = True
 
     def is_met(self) -> bool:
@@ -220,19 +184,12 @@ class AdmissionRule(NamedTuple):
 
 @dataclass(frozen=True)
 class Filter:
-    """Privacy filter that admits adaptively chosen events while their total stays below a cap.
+    """Privacy filter that admits adaptively chosen events while their total stays below a cap."""
 
-    Attributes
-    ----------
-    epsilon, delta : Fraction
-        The cap, i.e. the joint guarantee of all fits.
-    accountant : {"auto", "pure", "zcdp", "gdp"}
-        As in `PrivacyBudget`, but always ``"pure"`` if δ is 0.
-    """
-
+    # The cap, i.e. the joint guarantee of all fits.
     epsilon: Fraction
     delta: Fraction
-    accountant: str
+    accountant: str  # as in `PrivacyBudget`, but always ``"pure"`` if δ is 0
 
     def admits(self, total: SpentTotals) -> bool:
         """Indicate whether the total cost of several fits stays within the (ε, δ) of the budget.

@@ -40,17 +40,12 @@ class CurveGrid:
     """Grid of points u = e^(j h) at which curves are stored.
 
     All methods accept and return curves as arrays of their values, of shape (last - first + 1,).
-
-    Attributes
-    ----------
-    step : float
-        Distance h between the logarithms of neighbouring points. The step is at most 1/2 and has at
-        most 24 binary digits, so that multiples of h/2 are exact floats.
-    first, last : int
-        The smallest and the largest j; `last` is positive.
     """
 
+    # Distance h between the logarithms of neighbouring points. The step is at most 1/2 and has at
+    # most 24 binary digits, so that multiples of h/2 are exact floats.
     step: float
+    # the smallest and the largest j; `last` is positive
     first: int
     last: int
 
@@ -179,20 +174,7 @@ class CurveGrid:
         return math.floor(logarithm / self.step)
 
     def _convex(self, values: Floats) -> tuple[Floats, Floats]:
-        """Return a convex, piecewise-linear upper bound W on a convex curve.
-
-        Parameters
-        ----------
-        values : ndarray of float64, shape (n_points,)
-            Upper bounds on the curve, which may be slightly non-convex due to rounding.
-
-        Returns
-        -------
-        weights : ndarray of float64, shape (n_points,)
-            Non-negative weights with W(u) = w + Σ_j weights[j] max(0, 1 - u / u_j).
-        heights : ndarray of float64, shape (n_points + 1,)
-            Values of W at 0 and at the grid points, rounded up. The last value is w.
-        """
+        """Return a convex, piecewise-linear upper bound W on a convex curve."""
         points, bounds = self._points, np.concatenate([[1.0], values])
         widths = np.concatenate([points[:1], points[:-1] * math.expm1(self.step)])
         slopes = np.concatenate([(bounds[:-1] - bounds[1:]) / widths, [0.0]])  # downward
@@ -217,15 +199,7 @@ class CurveGrid:
 
 
 def _interpolate(left: Floats, right: Floats, distance: float, step: float) -> Floats:
-    """Interpolate linearly in u between neighbouring points of the grid.
-
-    Parameters
-    ----------
-    left, right : ndarray of float64
-        Heights at the points.
-    distance, step : float
-        Logarithmic distances from the left point to the position and to the right point.
-    """
+    """Interpolate linearly in u between neighbouring points of the grid."""
     right_weight = math.expm1(distance) / math.expm1(step)
     left_weight = math.exp(distance) * math.expm1(step - distance) / math.expm1(step)
     return left_weight * left + right_weight * right

@@ -117,19 +117,12 @@ def largest_scale(
 
 
 class _Bracket(NamedTuple):
-    """Bracket of scales: the scale `low` fits the budget, and the larger scale `high` does not.
+    """Bracket of scales: the scale `low` fits the budget, and the larger scale `high` does not."""
 
-    Attributes
-    ----------
-    low, high : float
-        The scales.
-    low_excess, high_excess : float
-        Excess of the cost at each scale over the budget, negative for `low` and positive for
-        `high`.
-    """
-
+    # the scales
     low: float
     high: float
+    # excess of the cost at each scale over the budget, negative for `low` and positive for `high`
     low_excess: float
     high_excess: float
 
@@ -322,8 +315,6 @@ def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
 
     Parameters
     ----------
-    plan : Event
-        The plan.
     epsilon : float
         Value of ε at which δ is computed.
     """
@@ -366,18 +357,10 @@ MAX_GRID_POINTS = 4000
 
 
 class _LossPath(NamedTuple):
-    """The mechanisms on one path through a plan, which chooses one option of each `Either`.
+    """The mechanisms on one path through a plan, which chooses one option of each `Either`."""
 
-    Attributes
-    ----------
-    mu_squared : float
-        Total μ² of all Gaussian mechanisms on the path.
-    draws : Counter of float
-        Number of draws on the path for each value of ε.
-    """
-
-    mu_squared: float
-    draws: Counter[float]
+    mu_squared: float  # total μ² of all Gaussian mechanisms on the path
+    draws: Counter[float]  # number of draws on the path for each value of ε
 
     @property
     def variance(self) -> float:

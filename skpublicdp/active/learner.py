@@ -477,72 +477,33 @@ class SubsamplingActiveLearner(
 
 
 class PendingQuery(NamedTuple):
-    """A query whose labels have not yet been used by a fit.
+    """A query whose labels have not yet been used by a fit."""
 
-    Attributes
-    ----------
-    plan : SubsamplingPlan
-        Sizes and budgets of the query and its fit.
-    persons : bytes
-        Number of each row's person, or no bytes if single rows are protected.
-    budget : PrivacyBudget or None
-        Privacy budget object of the learner.
-    is_counted : ndarray of bool
-        Mask of the rows of `X` that belong to the pool.
-    ticket : str
-        One-time token of the fit.
-    """
-
-    plan: SubsamplingPlan
-    persons: bytes
-    budget: OptionalBudget
-    is_counted: Mask
-    ticket: str
+    plan: SubsamplingPlan  # sizes and budgets of the query and its fit
+    persons: bytes  # number of each row's person, or no bytes if single rows are protected
+    budget: OptionalBudget  # privacy budget object of the learner
+    is_counted: Mask  # mask of the rows of `X` that belong to the pool
+    ticket: str  # one-time token of the fit
 
 
 class Subset(NamedTuple):
-    """A random subset of the pool, in random order.
+    """A random subset of the pool, in random order."""
 
-    Attributes
-    ----------
-    X_labelled : ndarray of float64, shape (n_queried, n_features)
-        Features of the queried rows.
-    y : ndarray of shape (n_queried,)
-        Labels of the queried rows.
-    X_unlabelled : ndarray of float64, shape (n_drawn - n_queried, n_features)
-        Features of the drawn rows that were not queried.
-    """
-
-    X_labelled: Floats
-    y: NDArray[Any]
+    X_labelled: Floats  # (n_queried, n_features): features of the queried rows
+    y: NDArray[Any]  # (n_queried,): labels of the queried rows
+    # (n_drawn - n_queried, n_features): features of the drawn rows that were not queried
     X_unlabelled: Floats
 
 
 def draw_subset(
     plan: SubsamplingPlan,
-    X: Floats,
-    pool: Codes,
-    queried: Codes,
-    labels: NDArray[Any],
+    X: Floats,  # (n, n_features)
+    pool: Codes,  # (n_pool,)
+    queried: Codes,  # (n_queried,)
+    labels: NDArray[Any],  # (n_queried,)
     ledger: Ledger,
 ) -> Subset:
-    """Return the queried rows with their labels, and random unlabelled rows, in random order.
-
-    Parameters
-    ----------
-    plan : SubsamplingPlan
-        Sizes of the subset.
-    X : ndarray of float64, shape (n, n_features)
-        Rows.
-    pool : ndarray of intp, shape (n_pool,)
-        Positions in X of the rows that belong to the pool.
-    queried : ndarray of intp, shape (n_queried,)
-        Positions in the pool of the queried rows, in increasing order.
-    labels : ndarray of shape (n_queried,)
-        Labels of the queried rows.
-    ledger : Ledger
-        Source of randomness for the draw.
-    """
+    """Return the queried rows with their labels, and random unlabelled rows, in random order."""
     not_queried = np.delete(np.arange(plan.n_pool), queried)
     unlabelled = not_queried[plan.draw_unlabelled(queried, ledger)]
     order, order_unlabelled = ledger.order(len(queried)), ledger.order(len(unlabelled))

@@ -20,30 +20,20 @@ Without this margin, the amplified budget, which is rounded up, could exceed the
 
 @dataclass(frozen=True)
 class SubsamplingPlan:
-    """Row counts and privacy budgets of one query and its fit.
+    """Row counts and privacy budgets of one query and its fit."""
 
-    Attributes
-    ----------
-    n_pool, n_queried, n_drawn : int
-        Number of rows in the pool, number of rows whose labels are queried, and number of rows,
-        labelled or not, that the base learner receives.
-    roles : {"random", "paper"}
-        Which of the drawn rows are queried: rows chosen uniformly at random, or the rows that come
-        first in the pool.
-    base : Event
-        Privacy event of the base learner.
-    event : Event
-        Privacy event of the base learner for a row of the pool, after amplification by subsampling.
-    epsilon : Fraction
-        ε of the guarantee for one row of the pool, which is at least the ε of `event`.
-    """
-
+    # number of rows in the pool, number of rows whose labels are queried, and number of rows,
+    # labelled or not, that the base learner receives
     n_pool: int
     n_queried: int
     n_drawn: int
+    # which of the drawn rows are queried: rows chosen uniformly at random, or the rows that come
+    # first in the pool
     roles: str
-    base: Event
+    base: Event  # privacy event of the base learner
+    # privacy event of the base learner for a row of the pool, after amplification by subsampling
     event: Event
+    # ε of the guarantee for one row of the pool, which is at least the ε of `event`
     epsilon: Fraction
 
     def draw_queries(self, ledger: Ledger) -> Codes:

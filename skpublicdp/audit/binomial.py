@@ -168,21 +168,11 @@ def audit_privacy(
 
 
 class _TestErrors(NamedTuple):
-    """Error counts of a test that detects runs on one of the two datasets.
+    """Error counts of a test that detects runs on one of the two datasets."""
 
-    Attributes
-    ----------
-    false_alarms : int
-        Number of runs on the other dataset that the test incorrectly detects.
-    misses : int
-        Number of runs on the dataset itself that the test does not detect.
-    n_runs : int
-        Number of runs on each of the two datasets.
-    """
-
-    false_alarms: int
-    misses: int
-    n_runs: int
+    false_alarms: int  # number of runs on the other dataset that the test incorrectly detects
+    misses: int  # number of runs on the dataset itself that the test does not detect
+    n_runs: int  # number of runs on each of the two datasets
 
 
 def _best_threshold(values: Floats, delta: float, confidence: float) -> tuple[float, bool]:
@@ -190,15 +180,6 @@ def _best_threshold(values: Floats, delta: float, confidence: float) -> tuple[fl
 
     The candidates are quantiles of the statistic in both directions. The candidates are ranked
     first by the bound on μ, since the bound on ε at a small δ is 0 for most candidates.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (2, n_runs)
-        Values of the statistic for the runs on `rows` and on the neighbour.
-    delta : float
-        Value of δ at which ε is bounded.
-    confidence : float
-        Confidence level of the bounds.
     """
     thresholds = np.unique(np.quantile(values, np.linspace(0, 1, N_THRESHOLDS)))
     candidates = list(itertools.product(thresholds.tolist(), (True, False)))
@@ -212,17 +193,7 @@ def _best_threshold(values: Floats, delta: float, confidence: float) -> tuple[fl
 
 
 def _test_errors(values: Floats, threshold: float, above: bool) -> _TestErrors:
-    """Return the error counts of a test that compares the statistic with a threshold.
-
-    Parameters
-    ----------
-    values : ndarray of float64, shape (2, n_runs)
-        Values of the statistic for the runs on `rows` and on the neighbour.
-    threshold : float
-        Threshold of the statistic.
-    above : bool
-        Whether the test detects `rows` at or above the threshold, or the neighbour below it.
-    """
+    """Return the error counts of a test that compares the statistic with a threshold."""
     n_runs = values.shape[1]
     is_detected = values >= threshold if above else values < threshold
     n_detected_rows, n_detected_neighbour = is_detected.sum(axis=1).tolist()

@@ -62,13 +62,7 @@ class EnumeratedRun(Recorder):
         self._prefix = prefix
 
     def next_outcome(self, bounds: dict[Any, tuple[Fraction, Fraction]]) -> Any:
-        """Return the next outcome of the combination, and update its path and its probability.
-
-        Parameters
-        ----------
-        bounds : dict
-            Lower and upper bound on the probability of each possible outcome.
-        """
+        """Return the next outcome of the combination, and update its path and its probability."""
         position = len(self.path)
         if position < len(self._prefix):
             outcome = self._prefix[position]

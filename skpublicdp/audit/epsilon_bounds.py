@@ -15,21 +15,6 @@ MAX_EPSILON = 50.0
 def clopper_pearson(successes: int, n: int, level: float) -> tuple[float, float]:
     """Return the Clopper-Pearson confidence interval of a proportion.
 
-    Parameters
-    ----------
-    successes : int
-        Number of successes in n independent trials.
-    n : int
-        Number of trials, at least one.
-    level : float
-        Confidence level, in (0, 1). Each end of the interval fails with probability at most ``(1 -
-        level) / 2``.
-
-    Returns
-    -------
-    low, high : float
-        Ends of the interval.
-
     References
     ----------
     Clopper and Pearson (1934).
@@ -54,15 +39,6 @@ def epsilon_lower_bound(
 
     Every ε below the bound is rejected, because at this ε the probability of `n_correct` or more
     correct guesses is below `failure`.
-
-    Parameters
-    ----------
-    n_correct, n_guesses, n_pairs : int
-        Numbers of correct guesses, of guesses, and of all pairs.
-    delta : float
-        Privacy parameter δ of the release.
-    failure : float
-        Probability with which the bound may fail.
     """
     low, high = 0.0, MAX_EPSILON
     if _guess_probability(n_correct, n_guesses, n_pairs, low, delta) >= failure:
@@ -81,13 +57,6 @@ def _guess_probability(
 
     The guesses concern a release with (ε, δ)-differential privacy. See Steinke, Nasr and Jagielski
     (2023), Theorem 5.1, and Theorem 5.2 for δ above 0.
-
-    Parameters
-    ----------
-    n_correct, n_guesses, n_pairs : int
-        Numbers of correct guesses, of guesses, and of all pairs.
-    epsilon, delta : float
-        Assumed privacy parameters of the release.
     """
     p_correct = 1 / (1 + math.exp(-epsilon))
     tail = float(binom.sf(n_correct - 1, n_guesses, p_correct))

@@ -35,11 +35,6 @@ def smallest_losses(event: Event, pure: bool) -> list[PrivacyLosses]:
         Whether the claim has δ = 0. In this case, a draw may lose its entire ε. In a composition
         with δ above 0, the loss of a draw lies between -ε/2 and ε/2.
 
-    Returns
-    -------
-    list of PrivacyLosses
-        The losses; the claim must cover each of them.
-
     Examples
     --------
     >>> [losses.epsilon(0) for losses in smallest_losses(Steps((Draw(1), Pure(2))), pure=True)]

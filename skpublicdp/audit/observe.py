@@ -45,17 +45,6 @@ Form = tuple[str, Any]
 def canonical_form(value: Any) -> Form:
     """Return the state of an object as nested tuples that begin with a type name.
 
-    Parameters
-    ----------
-    value : object
-        The object to convert. The object's attributes and the variables in the closures of
-        functions are included, recursively.
-
-    Returns
-    -------
-    tuple
-        (type, value) for a scalar, and (type, ((name, form), ...)) otherwise.
-
     Examples
     --------
     >>> canonical_form({"a": [1, 2.5]})
@@ -92,11 +81,6 @@ def describe_difference(first: Form, second: Form, path: str = "") -> str:
 def first_difference(first: Form, second: Form) -> str:
     """Return a description of the first difference between two fits, in terms of the estimator.
 
-    Parameters
-    ----------
-    first, second : tuple
-        Canonical forms of `Observation.shown`. Differences between errors are described first.
-
     Examples
     --------
     >>> fits = [canonical_form({"error": "", "object": {"n_": n}}) for n in (1, 2)]
@@ -130,8 +114,6 @@ def _array_difference(first: dict[str, Form], second: dict[str, Form], path: str
     ----------
     first, second : dict
         Parts "type" (data type and shape) and "values" of the canonical forms of two arrays.
-    path : str
-        Path to the arrays.
     """
     if first["type"] != second["type"]:
         return f"{path} (type and shape): {first['type'][1]} and {second['type'][1]}"

@@ -178,21 +178,11 @@ def _global_states() -> tuple[object, ...]:
 
 @dataclass(frozen=True, eq=False)
 class ObservedFit:
-    """Everything observable about a single fit.
+    """Everything observable about a single fit."""
 
-    Attributes
-    ----------
-    shown : tuple
-        Everything observable, in the form that `canonical_form` returns.
-    receipt : PrivacyReceipt or None
-        Receipt of the fit.
-    failure : Exception or None
-        Exception raised by the fit.
-    """
-
-    shown: Any
+    shown: Any  # everything observable, in the form that `canonical_form` returns
     receipt: Any
-    failure: BaseException | None
+    failure: BaseException | None  # exception raised by the fit
 
     @property
     def digest(self) -> bytes:

@@ -43,18 +43,11 @@ def gaussian_delta(mu: float, epsilon: Floats | float) -> Floats:
 
 @dataclass
 class PrivacyLosses:
-    """Privacy losses of several mechanism calls, each conditional on all earlier outputs.
+    """Privacy losses of several mechanism calls, each conditional on all earlier outputs."""
 
-    Attributes
-    ----------
-    ends : list of (float, float)
-        Smallest and largest loss of each call other than Gaussian noise.
-    mu_squared : float
-        Sum of the values μ² of all Gaussian noise.
-    """
-
+    # smallest and largest loss of each call other than Gaussian noise
     ends: list[tuple[float, float]] = field(default_factory=list)
-    mu_squared: float = 0.0
+    mu_squared: float = 0.0  # sum of the values μ² of all Gaussian noise
 
     def swapped(self) -> PrivacyLosses:
         """Return the losses with the two datasets exchanged."""

@@ -22,46 +22,23 @@ LEDGER_SAMPLERS = ("_sample_member", "_sample_noise")
 
 @dataclass(frozen=True, eq=False)
 class MechanismCall:
-    """A single call of a mechanism through the ledger.
+    """A single call of a mechanism through the ledger."""
 
-    Attributes
-    ----------
-    kind : {"draw", "noise", "subset", "order", "indices", "uniform", "seed"}
-        Kind of the ledger method; "draw" refers to an exponential mechanism.
-    exact_input : Family, ndarray of int64, int or tuple of int
-        The input that was computed from private rows: the family of a draw, the integers before
-        noise, or the sizes of a random choice.
-    outcome : object
-        Output of the mechanism.
-    name : str
-        Name of the ledger entry.
-    event : Event or None
-        Privacy event of the ledger entry, or None if there is no entry.
-    sensitivity : Sensitivity or int or None
-        Sensitivity of the input of a draw or of noise with respect to one person.
-    spread : Fraction or None
-        Scale of Laplace noise, or variance of Gaussian noise.
-    epsilon : Fraction or None
-        Privacy parameter of a draw.
-    bits : int
-        Number of random bits that the call consumed.
-    rows_per_person : int
-        Number of rows per person that are covered by the event.
-    secret : bool
-        Whether a single theorem accounts for the entire fit, in which case the draw itself is not
-        released.
-    """
-
-    kind: str
+    kind: str  # kind of the ledger method; "draw" refers to an exponential mechanism
+    # the input that was computed from private rows: the family of a draw, the integers before
+    # noise, or the sizes of a random choice
     exact_input: Any
-    outcome: Any
-    name: str = ""
-    event: Event | None = None
+    outcome: Any  # output of the mechanism
+    name: str = ""  # name of the ledger entry
+    event: Event | None = None  # privacy event of the ledger entry, or None if there is no entry
+    # sensitivity of the input of a draw or of noise with respect to one person
     sensitivity: Any = None
-    spread: Fraction | None = None
-    epsilon: Fraction | None = None
-    bits: int = 0
-    rows_per_person: int = 1
+    spread: Fraction | None = None  # scale of Laplace noise, or variance of Gaussian noise
+    epsilon: Fraction | None = None  # privacy parameter of a draw
+    bits: int = 0  # number of random bits that the call consumed
+    rows_per_person: int = 1  # number of rows per person that are covered by the event
+    # whether a single theorem accounts for the entire fit, in which case the draw itself is not
+    # released
     secret: bool = False
 
     @property

@@ -139,11 +139,6 @@ class ReducedLearner(ScoreMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstima
         y : array-like of shape (n,)
             Labels, with two distinct values unless the learner has a parameter `classes`.
 
-        Returns
-        -------
-        self : ReducedLearner
-            The fitted learner.
-
         Raises
         ------
         ValueError
@@ -172,18 +167,7 @@ class ReducedLearner(ScoreMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstima
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-            A label of `classes_` for each row.
-        """
+        """Predict labels."""
         check_is_fitted(self)
         labels: NDArray[Any] = self.learner_.predict(X)
         return labels
@@ -201,17 +185,6 @@ def _mark_real_rows(n: int, n_real: int, p_real: float, generator: Any) -> NDArr
 
     Each row is real with probability `p_real`. The sample ends once the available real rows are
     used up (Algorithm 3, step 2), so the mask has at most n entries.
-
-    Parameters
-    ----------
-    n : int
-        Maximum number of rows in the sample.
-    n_real : int
-        Number of available real rows.
-    p_real : float
-        Probability that a row is real.
-    generator : RandomState
-        Source of randomness for the mask.
     """
     is_real: NDArray[np.bool_] = generator.random_sample(n) < p_real
     n_used = np.cumsum(is_real)

@@ -103,19 +103,7 @@ def _compare_replay(
 def _add_attained(
     verifier: Verifier, losses: PrivacyLosses, random_roles: bool, attained_by: AttainedByLosses
 ) -> None:
-    """Add the ε and δ attained by the losses of a replay.
-
-    Parameters
-    ----------
-    losses : PrivacyLosses
-        Losses of all calls of the replay.
-    random_roles : bool
-        Whether rows had secret random roles. In this case, the claim may depend on the secrecy of
-        the roles, which is absent in a replay with equal roles.
-    attained_by : dict
-        Results so far, updated in place: since composition is slow, equal losses are composed only
-        once.
-    """
+    """Add the ε and δ attained by the losses of a replay."""
     assert verifier.claimed is not None
     epsilon, delta = verifier.claimed
     key = losses.key()

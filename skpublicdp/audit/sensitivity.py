@@ -32,11 +32,6 @@ def error_range(family: Family, neighbour: Family) -> tuple[Integers, Integers]:
     family, neighbour : Family
         Two families of the same form, with the errors on two neighbouring datasets.
 
-    Returns
-    -------
-    low, high : ndarray of int64, shape of the batch
-        Extremes, over all members, of the errors of `family` minus the errors of `neighbour`.
-
     Raises
     ------
     IncomparableError

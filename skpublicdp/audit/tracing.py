@@ -19,24 +19,13 @@ CellPredicate = Callable[[Any, Any], Any]
 
 
 class TracingRates(NamedTuple):
-    """Error rates of a tracing attack at a single threshold.
+    """Error rates of a tracing attack at a single threshold."""
 
-    Attributes
-    ----------
-    threshold : float
-        Rows whose score is higher than the threshold are classified as members.
-    fpr : float
-        False positive rate: fraction of non-members that are classified as members.
-    tpr : float
-        True positive rate: fraction of members that are classified as members.
-    fpr_interval, tpr_interval : tuple of float
-        Confidence intervals (Clopper and Pearson 1934) of the false positive rate in the
-        population, and of the true positive rate among all members of this release.
-    """
-
-    threshold: float
-    fpr: float
-    tpr: float
+    threshold: float  # rows whose score is higher than the threshold are classified as members
+    fpr: float  # false positive rate: fraction of non-members that are classified as members
+    tpr: float  # true positive rate: fraction of members that are classified as members
+    # confidence intervals (Clopper and Pearson 1934) of the false positive rate in the population,
+    # and of the true positive rate among all members of this release
     fpr_interval: tuple[float, float]
     tpr_interval: tuple[float, float]
 
@@ -327,15 +316,7 @@ def tracing_attack(
 
 
 def _released_answers(release: Any, Q: Any) -> Floats:
-    """Return the validated answers to the queries `Q`, shape (n_queries,).
-
-    Parameters
-    ----------
-    release : PAPQueryRelease, callable or array-like of shape (n_queries,)
-        A fitted release, a function from `Q` to answers, or the answers themselves.
-    Q : object
-        Queries in a format that `tracing_attack` accepts.
-    """
+    """Return the validated answers to the queries `Q`, shape (n_queries,)."""
     if isinstance(release, PAPQueryRelease):
         release = release.answer(Q)
     elif callable(release):

@@ -302,15 +302,7 @@ def delta_with_tolerance(losses: PrivacyLosses, delta: float) -> float:
 
 
 def _min_random_bits(call: MechanismCall, noise: bool) -> int:
-    """Return the minimum number of random bits that a call must have drawn.
-
-    Parameters
-    ----------
-    call : MechanismCall
-        The call.
-    noise : bool
-        Whether the call drew noise, which a `NoiselessRecorder` does not.
-    """
+    """Return the minimum number of random bits that a call must have drawn."""
     if call.kind == "noise":
         return BITS_PER_WORD * int(call.exact_input.size) if noise else 0
     if call.kind == "draw":

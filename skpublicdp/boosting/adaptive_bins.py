@@ -42,31 +42,16 @@ a very narrow half."""
 
 @dataclass(eq=False, repr=False)  # a repr would print private rows
 class BinSplitter:
-    """Adaptive splitter that divides the bins of numeric columns in two, level by level.
-
-    Attributes
-    ----------
-    training : TrainingData
-        Private and public rows.
-    data : BinnedData
-        The same rows, assigned to the current bins.
-    loss : Loss
-        Gradients and hessians.
-    ledger : Ledger
-        Ledger that records the privacy loss of each release and draws the noise.
-    budget : StageBudget
-        Budget of Newton boosting. All split levels together spend the fraction `BIN_SPLIT_SHARE` of
-        this budget.
-    gradient_variance : float
-        Ratio of the variance of a row's gradient to the hessian.
-    """
+    """Adaptive splitter that divides the bins of numeric columns in two, level by level."""
 
     training: TrainingData
     data: BinnedData
     loss: Loss
-    ledger: Ledger
+    ledger: Ledger  # ledger that records the privacy loss of each release and draws the noise
+    # Budget of Newton boosting. All split levels together spend the fraction `BIN_SPLIT_SHARE` of
+    # this budget.
     budget: StageBudget
-    gradient_variance: float
+    gradient_variance: float  # ratio of the variance of a row's gradient to the hessian
 
     def __post_init__(self) -> None:
         self._level_budget = self.budget.fraction(BIN_SPLIT_SHARE / SPLIT_LEVELS)

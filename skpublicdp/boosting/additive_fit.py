@@ -104,8 +104,6 @@ def fit_additive(
 
     Parameters
     ----------
-    training : TrainingData
-        Private and public rows.
     ledger : Ledger
         Ledger that records the privacy loss of each release and draws the noise.
     budget : StageBudget
@@ -176,12 +174,8 @@ def fit_histograms(
 
     Parameters
     ----------
-    training : TrainingData
-        Private and public rows.
     ledger : Ledger
         Ledger that records the privacy loss of each release and draws the noise.
-    budget : StageBudget
-        Budget of the fit.
     share : Fraction
         Share of the budget that the shift test and the histograms may spend together.
     class_balance : float
@@ -260,58 +254,35 @@ class AdditiveFit:
 
     Each round conditions on a noisy gradient histogram of the current model. All computations
     between rounds use only released histograms and public rows, so they are post-processing.
-
-    Attributes
-    ----------
-    data : BinnedData
-        Private and public rows, assigned to bins.
-    initial_design : WeightedPublicRows
-        Weighted public rows, and the number of private rows that they represent.
-    X_public : ndarray of float64, shape (m, n_columns)
-        Encoded public rows.
-    strategy : HistogramStrategy
-        Linear combinations of bins that are measured.
-    n_targets : int
-        Number of targets, which is 1 for two labels and otherwise the number of labels.
-    pure : bool
-        Whether gradients are bounded in the 1-norm (pure DP) rather than the Euclidean norm.
-    public_labels : PublicLabels, optional
-        Targets of public rows.
-    shift : ShiftEstimate, optional
-        Result of an earlier shift test, from which the weights in `initial_design` were computed.
-    has_actual_values : ndarray of bool, shape (n_columns,), optional
-        Mask of the columns without synthetic public values. By default, all columns are included.
-    model : AdditiveModel
-        Current model.
-    posteriors : list of BinPosterior
-        Posterior of each target's scores, empty before the first round.
-    drift : float or None
-        Shift statistic of the public rows, which is about 1 without a covariate shift.
-    drifted : bool
-        Whether the shift is statistically significant.
-    report : DriftReport
-        Shift statistic and its significance for the columns without synthetic public values.
-    design : WeightedPublicRows
-        Public rows, reweighted if there is a shift.
-    overlaps : ndarray of bool, shape (n_columns,)
-        Mask of the columns for which public rows can be reweighted without losing too many rows.
     """
 
     data: BinnedData
+    # weighted public rows, and the number of private rows that they represent
     initial_design: WeightedPublicRows
-    X_public: Floats
-    strategy: HistogramStrategy
+    X_public: Floats  # (m, n_columns): encoded public rows
+    strategy: HistogramStrategy  # linear combinations of bins that are measured
+    # number of targets, which is 1 for two labels and otherwise the number of labels
     n_targets: int
+    # whether gradients are bounded in the 1-norm (pure DP) rather than the Euclidean norm
     pure: bool
-    public_labels: PublicLabels | None = None
+    public_labels: PublicLabels | None = None  # targets of public rows
+    # result of an earlier shift test, from which the weights in `initial_design` were computed
     shift: ShiftEstimate | None = None
+    # (n_columns,): mask of the columns without synthetic public values. By default, all columns are
+    # included.
     has_actual_values: Mask | None = None
-    model: AdditiveModel = field(init=False)
+    model: AdditiveModel = field(init=False)  # current model
+    # posterior of each target's scores, empty before the first round
     posteriors: list[BinPosterior] = field(init=False, default_factory=list)
+    # shift statistic of the public rows, which is about 1 without a covariate shift
     drift: float | None = field(init=False, default=None)
+    # whether the shift is statistically significant
     drifted: bool = field(init=False, default=False)
+    # shift statistic and its significance for the columns without synthetic public values
     report: DriftReport = field(init=False, default=NO_DRIFT)
-    design: WeightedPublicRows = field(init=False)
+    design: WeightedPublicRows = field(init=False)  # public rows, reweighted if there is a shift
+    # (n_columns,): mask of the columns for which public rows can be reweighted without losing too
+    # many rows
     overlaps: Mask = field(init=False)
     _counts: Floats | None = field(init=False, default=None)
     _count_variance: float = field(init=False, default=np.inf)
@@ -360,13 +331,7 @@ class AdditiveFit:
         return self.overlaps if most_overlap else np.ones_like(self.overlaps)
 
     def update(self, noisy: NoisyHistogram) -> None:
-        """Condition the scores on a released histogram, and set the model to the posterior means.
-
-        Parameters
-        ----------
-        noisy : NoisyHistogram
-            Released histogram of the current model.
-        """
+        """Condition the scores on a released histogram; set the model to the posterior means."""
         self._pool_counts(noisy)
         if not self.posteriors:
             self._fit_first(noisy)

@@ -35,21 +35,13 @@ DAMPING = 0.7
 
 @dataclass(frozen=True, eq=False)
 class WeightedPublicRows:
-    """Public rows with importance weights, used as a sample of the private population.
+    """Public rows with importance weights, used as a sample of the private population."""
 
-    Attributes
-    ----------
-    X : ndarray of float64, shape (m, n_bins)
-        Bin indicators (0 or 1) of the rows, or the coordinates of the rows in a row space.
-    weights : ndarray of float64, shape (m,)
-        Weight of each row. The weights sum to 1.
-    n : int
-        Number of private rows that the public rows represent.
-    """
-
+    # (m, n_bins): bin indicators (0 or 1) of the rows, or the coordinates of the rows in a row
+    # space
     X: Floats
-    weights: Floats
-    n: int
+    weights: Floats  # (m,): weight of each row. The weights sum to 1.
+    n: int  # number of private rows that the public rows represent
 
     @classmethod
     def from_data(cls, data: BinnedData, weights: Floats | None = None) -> WeightedPublicRows:
@@ -70,42 +62,21 @@ class WeightedPublicRows:
 
 @dataclass(frozen=True, eq=False)
 class NoisyStatistic:
-    """Noisy gradient sums of one target: A Σ v (1[y] - σ(F)) φ + noise, for a strategy A.
+    """Noisy gradient sums of one target: A Σ v (1[y] - σ(F)) φ + noise, for a strategy A."""
 
-    Attributes
-    ----------
-    total : ndarray of float64, shape (n_measured,)
-        The noisy sums.
-    covariance : ndarray of float64, shape (n_measured, n_measured)
-        Covariance matrix of the noise.
-    Z : ndarray of float64, shape (m, n_measured)
-        Value of A φ for each public row.
-    scale : ndarray of float64, shape (m,)
-        Gradient scale v of each public row.
-    baseline : ndarray of float64, shape (m,)
-        Probability σ(F) that the measured model assigns to each public row.
-    """
-
-    total: Floats
-    covariance: Floats
-    Z: Floats
-    scale: Floats
-    baseline: Floats
+    total: Floats  # (n_measured,): the noisy sums
+    covariance: Floats  # (n_measured, n_measured): covariance matrix of the noise
+    Z: Floats  # (m, n_measured): value of A φ for each public row
+    scale: Floats  # (m,): gradient scale v of each public row
+    baseline: Floats  # (m,): probability σ(F) that the measured model assigns to each public row
 
 
 @dataclass(frozen=True, eq=False)
 class GaussianPosterior:
-    """Gaussian distribution of (w, b), the vector of the coefficients followed by the intercept.
+    """Gaussian distribution of (w, b), the vector of the coefficients followed by the intercept."""
 
-    Attributes
-    ----------
-    mean : ndarray of float64, shape (n_coefficients + 1,)
-        Expected coefficients and intercept.
-    covariance : ndarray of float64, shape (n_coefficients + 1, n_coefficients + 1)
-        Covariance of the coefficients and the intercept.
-    """
-
-    mean: Floats
+    mean: Floats  # (n_coefficients + 1,): expected coefficients and intercept
+    # (n_coefficients + 1, n_coefficients + 1): covariance of the coefficients and the intercept
     covariance: Floats
 
     def margins(self, X: Floats) -> Floats:
@@ -121,22 +92,12 @@ class BinPosterior:
     The scores are `loadings` times the factors plus an independent residual. The factors span the
     row space of the public rows. A release therefore provides information about the factors only,
     and the residual keeps its prior distribution.
-
-    Attributes
-    ----------
-    factors : GaussianPosterior
-        Distribution of the factors and the intercept.
-    X : ndarray of float64, shape (m, n_factors)
-        Coefficient of each factor in the margin of each public row.
-    loadings : ndarray of float64, shape (n_bins, n_factors)
-        Bin scores per unit of each factor.
-    residual_covariances : tuple of ndarray of float64, shape (n_bins, n_bins)
-        Covariance of each column's residual.
     """
 
-    factors: GaussianPosterior
-    X: Floats
-    loadings: Floats
+    factors: GaussianPosterior  # distribution of the factors and the intercept
+    X: Floats  # (m, n_factors): coefficient of each factor in the margin of each public row
+    loadings: Floats  # (n_bins, n_factors): bin scores per unit of each factor
+    # (n_bins, n_bins): covariance of each column's residual
     residual_covariances: tuple[Floats, ...]
 
     @property
@@ -162,20 +123,7 @@ class BinPosterior:
 
 
 def row_space(rows: Floats) -> tuple[Floats, Floats]:
-    """Return an orthonormal basis of a matrix's row space, and the coordinates of the rows.
-
-    Parameters
-    ----------
-    rows : ndarray of float64, shape (m, n_features)
-        The rows.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_features, n_coordinates)
-        The basis, which is the identity if there are at most as many features as rows.
-    ndarray of float64, shape (m, n_coordinates)
-        The coordinates, such that ``coordinates @ basis.T`` equals the rows.
-    """
+    """Return an orthonormal basis of a matrix's row space, and the coordinates of the rows."""
     if rows.shape[1] <= len(rows):
         return np.eye(rows.shape[1]), rows
     basis, coordinates = qr(rows.T, mode="economic")
@@ -187,22 +135,6 @@ def whiten_and_reduce(totals: Floats, variances: Floats, Z: Floats) -> tuple[Flo
 
     With m public rows, the projection has at most m coordinates. The projection is a sufficient
     statistic, since the expected sums of any model lie in this space.
-
-    Parameters
-    ----------
-    totals : ndarray of float64, shape (..., n_measured)
-        Sums with independent noise.
-    variances : ndarray of float64, shape (n_measured,)
-        Noise variances.
-    Z : ndarray of float64, shape (m, n_measured)
-        Contribution of each public row to the sums.
-
-    Returns
-    -------
-    ndarray of float64, shape (..., n_reduced)
-        Projected sums, with independent noise of variance 1.
-    ndarray of float64, shape (m, n_reduced)
-        Contribution of each public row to the projected sums.
     """
     deviations = np.sqrt(variances)
     basis, coordinates = row_space(Z / deviations)
@@ -242,8 +174,6 @@ def fit_prior_variances(
     ----------
     blocks : sequence of ndarray of float64, shape (n_bins_of_column, n_bins_of_column)
         Prior covariance of each column's bin scores, for prior variance 1.
-    design : WeightedPublicRows
-        Public rows.
     statistic : NoisyStatistic
         Gradient sums at a model that predicts the constant probability `rate`.
     rate : float
@@ -312,19 +242,7 @@ def fit_prior_variances(
 def bin_prior(
     blocks: Sequence[Floats], log_variances: Floats, intercept: float, X: Floats
 ) -> BinPosterior:
-    """Return the prior of all bin scores, represented as a factor model on the public rows.
-
-    Parameters
-    ----------
-    blocks : sequence of ndarray of float64, shape (n_bins_of_column, n_bins_of_column)
-        Prior covariance of each column's bin scores, for prior variance 1.
-    log_variances : ndarray of float64, shape (n_columns,)
-        Natural logarithm of each column's prior variance.
-    intercept : float
-        Prior mean of the intercept. The prior variance of the intercept is 1.
-    X : ndarray of float64, shape (m, n_bins)
-        Bin indicators of the public rows.
-    """
+    """Return the prior of all bin scores, represented as a factor model on the public rows."""
     pairs = zip(log_variances, blocks, strict=True)
     scaled = [np.exp(log_variance) * block for log_variance, block in pairs]
     roots = [cholesky(block, lower=True) for block in scaled]
@@ -362,8 +280,6 @@ def gauss_newton_update(
     ----------
     prior : GaussianPosterior
         Prior of the coefficients and the intercept.
-    design : WeightedPublicRows
-        Public rows.
     statistic : NoisyStatistic
         The noisy gradient sums.
     offset : ndarray of float64, shape (m,), or float, default=0

@@ -104,8 +104,6 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
         ----------
         target_reader : TargetReader
             Reader that validates and encodes `y`.
-        X, y
-            As in `fit`.
         label_assumption : str
             Fact about the labels that may be known, to be listed in the receipt.
         learning_rate : float, optional
@@ -205,14 +203,7 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
         return self._binner.source_columns
 
     def _prediction_rule(self, f: Callable[[Integers], NDArray[Any]]) -> Rule:
-        """Return a function that applies `f` to the margins of a table, used to predict in batches.
-
-        Parameters
-        ----------
-        f : callable
-            Function that maps integer margins, shape (n_targets, n), to predictions, shape (n,
-            ...).
-        """
+        """Return a function that applies `f` to the margins of a table, to predict in batches."""
         check_is_fitted(self)
         margins = self._margins_rule()
         return lambda table: f(margins(table))
@@ -290,15 +281,6 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
         """Return a text description of the intercepts and the strongest terms.
 
         Without public rows, the intercepts refer to rows of the data-independent grid.
-
-        Parameters
-        ----------
-        target_name : str
-            Name of the quantity that the terms add up to.
-        labels : sequence of str
-            Name of each target. An empty name is not printed.
-        decimals : int
-            Number of decimals.
         """
         pairs = zip(np.atleast_1d(self.intercept_), label_suffixes(labels), strict=True)
         base = ", ".join(f"{intercept:+.{decimals}f}{suffix}" for intercept, suffix in pairs)

@@ -29,22 +29,13 @@ of the split is proportional to this fraction."""
 
 @dataclass(frozen=True, eq=False)
 class BinSplits(Predicates):
-    """Splits of trees, which test whether a row's bin in one column lies within a range of bins.
+    """Splits of trees, which test whether a row's bin in one column lies within a range of bins."""
 
-    Attributes
-    ----------
-    features : ndarray of intp, shape (n_splits,)
-        Column of each split.
-    first_bin, last_bin : ndarray of intp, shape (n_splits,)
-        Ends of the range, both included.
-    texts : ndarray of object, shape (n_splits, 2)
-        Description of each split and of its negation.
-    """
-
-    features: NDArray[np.intp]
+    features: NDArray[np.intp]  # (n_splits,): column of each split
+    # (n_splits,): ends of the range, both included
     first_bin: NDArray[np.intp]
     last_bin: NDArray[np.intp]
-    texts: NDArray[Any]
+    texts: NDArray[Any]  # (n_splits, 2): description of each split and of its negation
 
     def __getitem__(self, index: int | slice | NDArray[np.intp]) -> BinSplits:
         features = np.atleast_1d(self.features[index])
@@ -80,15 +71,7 @@ class BinSplits(Predicates):
 
 
 def refine_splits(splits: BinSplits, coarse: Binner, fine: Binner) -> BinSplits:
-    """Return the same splits, expressed in terms of finer bins.
-
-    Parameters
-    ----------
-    splits : BinSplits
-        Splits on the bins of `coarse`.
-    coarse, fine : Binner
-        The bins. The fine cuts must include all coarse cuts.
-    """
+    """Return the same splits, expressed in terms of finer bins."""
     first, last = splits.first_bin.astype(np.intp), splits.last_bin.astype(np.intp)
     for position, (coarse_bins, fine_bins) in enumerate(
         zip(coarse.columns, fine.columns, strict=True)
@@ -159,8 +142,6 @@ def joint_gradient_sums(
 
     Parameters
     ----------
-    splits : BinSplits
-        The splits.
     order : int
         Number of splits in a tuple: 2 for pairs or 3 for triples. A tuple can contain the same
         split more than once, and index 0 stands for the absence of a condition.
@@ -221,13 +202,6 @@ def _split_patterns(
 
     A constant column is prepended, with a single split that all rows satisfy. The constant column's
     split represents the absence of a condition.
-
-    Returns
-    -------
-    list of ndarray of float64, shape (n_splits_of_column, n_patterns)
-        Indicators for each column, equal to 1 if the bins of a pattern satisfy the split.
-    list of ndarray of intp, shape (n,)
-        Pattern of each row in each column.
     """
     indicators: list[Floats] = [np.ones((1, 1))]
     pattern_of_row = [np.zeros(codes.shape[1], dtype=np.intp)]
@@ -243,37 +217,14 @@ def _split_patterns(
 
 
 def _joint_sums(
-    codes: list[NDArray[np.intp]],
+    codes: list[NDArray[np.intp]],  # (n,)
     size: int,
-    values: Floats,
+    values: Floats,  # (n,)
     order: int,
     columns: tuple[int, ...] = (),
     flat_index: NDArray[np.intp] | int = 0,
 ) -> Iterator[tuple[tuple[int, ...], Floats]]:
-    """Yield each tuple of at most `order` columns, and the sum of values for each joint code.
-
-    Parameters
-    ----------
-    codes : list of ndarray of intp, shape (n,)
-        Codes of each column, which are smaller than `size`.
-    size : int
-        Number of codes of a column.
-    values : ndarray of float64, shape (n,)
-        Values to add up.
-    order : int
-        Maximum number of columns.
-    columns, flat_index
-        Arguments of recursive calls: the columns chosen so far, and the index of each row in the
-        flattened table of the codes of these columns, shape (n,).
-
-    Yields
-    ------
-    tuple of int
-        Column positions in increasing order.
-    ndarray of float64, shape (size ** n_columns,)
-        Sum of the values for each combination of codes. The code of the first column varies
-        slowest.
-    """
+    """Yield each tuple of at most `order` columns, and the sum of values for each joint code."""
     for column in range(columns[-1] + 1 if columns else 0, len(codes)):
         extended, index = (*columns, column), flat_index + codes[column]
         sums = np.bincount(index, values, minlength=size ** len(extended)).astype(np.float64)
@@ -287,13 +238,6 @@ def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
 
     The k-th result has shape (n_patterns, n_splits ** k), and an entry is 1 if the pattern
     satisfies all splits of the tuple.
-
-    Parameters
-    ----------
-    indicators : ndarray of float64, shape (n_splits, n_patterns)
-        Entries that are 1 if the pattern satisfies the split, and 0 otherwise.
-    order : int
-        Maximum number of splits in a tuple.
     """
     powers = [indicators]
     for _ in range(order - 1):
@@ -309,8 +253,6 @@ def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
 
     Parameters
     ----------
-    binner : Binner
-        Bins of all columns.
     codes : ndarray of int, shape (n_columns, m)
         Bin codes of the public rows.
     """
@@ -346,19 +288,6 @@ def tree_cover(
     """Return the family of all trees of a given depth and with given splits, including its prior.
 
     Splits that divide the public rows more evenly have higher prior probabilities.
-
-    Parameters
-    ----------
-    splits : BinSplits
-        Candidate splits.
-    codes : ndarray of int, shape (n_columns, m)
-        Bin codes of the public rows.
-    names : tuple of str
-        Names of the columns.
-    classes : ndarray
-        Labels that the leaves can have.
-    depth : int
-        Depth of the trees.
     """
     public = PublicSample(codes.T.astype(np.float64), classes, names)
     prior = split_prior(splits, public, alpha=MIN_SIDE_FRACTION)

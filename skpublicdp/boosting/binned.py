@@ -120,8 +120,6 @@ class FineBinnedRows:
 
         Parameters
         ----------
-        fine_binner : Binner
-            The fine bins.
         chunks : iterable of (list of ndarray, shape (k,), ndarray, shape (k,), ndarray)
             Fine bins and `y` of all `n` rows as returned by `encode_rows`, and margins of a public
             model, shape (n_margins, k), or `NO_MARGINS`.
@@ -225,21 +223,11 @@ class FineBinnedRows:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class BinnedData:
-    """Private and public rows, assigned to bins that are unions of fine bins.
-
-    Attributes
-    ----------
-    binner : Binner
-        Bins of all columns.
-    rows : FineBinnedRows
-        Training rows, assigned to fine bins.
-    public : FineBinnedRows
-        Public rows, assigned to fine bins.
-    """
+    """Private and public rows, assigned to bins that are unions of fine bins."""
 
     binner: Binner
-    rows: FineBinnedRows
-    public: FineBinnedRows
+    rows: FineBinnedRows  # training rows, assigned to fine bins
+    public: FineBinnedRows  # public rows, assigned to fine bins
 
     @classmethod
     def from_fine_bins(
@@ -280,18 +268,7 @@ class BinnedData:
         return np.take(self.bin_of_fine_bin[column], self.rows.columns[column][index])
 
     def leaf_indexer(self, splits: Predicates) -> Callable[[slice], BinCodes]:
-        """Return a function that maps a slice of the training rows to their leaves in a tree.
-
-        Parameters
-        ----------
-        splits : BinSplits
-            Splits of the tree's nodes in breadth-first order, on the current bins.
-
-        Returns
-        -------
-        callable
-            Function whose result has shape (n_rows_of_slice,).
-        """
+        """Return a function that maps a slice of the training rows to their leaves in a tree."""
         assert isinstance(splits, BinSplits)
         fine_splits = refine_splits(splits, self.binner, self.rows.fine_binner)
         return lambda index: apply_tree(
@@ -300,21 +277,11 @@ class BinnedData:
 
     def add_scores(
         self,
-        margins: NDArray[np.int32],
-        scores: Integers,
+        margins: NDArray[np.int32],  # (n_targets, n)
+        scores: Integers,  # (n_targets, n_bins)
         bins_of_rows: Callable[[slice], BinCodes],
     ) -> None:
-        """Add the score of each row's bin to its margins, in place.
-
-        Parameters
-        ----------
-        margins : ndarray of int32, shape (n_targets, n)
-            Margins of all training rows.
-        scores : ndarray of int64, shape (n_targets, n_bins)
-            Amount by which the margins of the rows in each bin change.
-        bins_of_rows : callable
-            Function that returns the bins of a slice of the rows.
-        """
+        """Add the score of each row's bin to its margins, in place."""
         change = scores.astype(np.int32)
 
         def add_to_chunk(chunk: slice) -> None:

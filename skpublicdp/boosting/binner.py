@@ -41,25 +41,17 @@ values."""
 
 @dataclass(frozen=True, eq=False)
 class ColumnBins:
-    """Bins of one column. The last bin is for missing values.
+    """Bins of one column. The last bin is for missing values."""
 
-    Attributes
-    ----------
-    column : Column
-        Column of the schema.
-    cuts : ndarray of float64
-        Increasing cut points of a numeric column. The bin of a value is the number of cuts below
-        the value. The array is empty for a categorical column.
-    size : int
-        Number of bins. The second to last bin of a categorical column is for rare and unknown
-        categories.
-    bin_of_category : ndarray of int16, shape (n_categories,)
-        Bin of each category code of a categorical column. The array is empty for a numeric column.
-    """
-
-    column: Column
+    column: Column  # column of the schema
+    # Increasing cut points of a numeric column. The bin of a value is the number of cuts below the
+    # value. The array is empty for a categorical column.
     cuts: Floats
+    # Number of bins. The second to last bin of a categorical column is for rare and unknown
+    # categories.
     size: int
+    # (n_categories,): bin of each category code of a categorical column. The array is empty for a
+    # numeric column.
     bin_of_category: BinCodes
 
     def codes(self, values: NDArray[Any]) -> BinCodes:
@@ -115,13 +107,7 @@ class ColumnBins:
 
 @dataclass(frozen=True, eq=False)
 class Binner:
-    """Bins of all columns, which map each row to integer bin codes.
-
-    Attributes
-    ----------
-    columns : tuple of ColumnBins
-        Bins of each column.
-    """
+    """Bins of all columns, which map each row to integer bin codes."""
 
     columns: tuple[ColumnBins, ...]
 
@@ -141,13 +127,7 @@ class Binner:
         return np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.intp)
 
     def codes(self, X: Table) -> BinCodes:
-        """Return the bins of rows, shape (n_columns, n).
-
-        Parameters
-        ----------
-        X : Table, shape (n, n_columns)
-            Rows.
-        """
+        """Return the bins of rows, shape (n_columns, n)."""
         encoders = enumerate(self.source_encoders)
         codes = self.fold([X.map_distinct(position, encode) for position, encode in encoders])
         return np.array(codes, dtype=self.dtype)
@@ -229,8 +209,6 @@ def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
 
     Parameters
     ----------
-    binner : Binner
-        Current bins, all of whose cuts are kept.
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows. Missing numbers are NaN.
     weights : ndarray of float64, shape (m,)
@@ -253,19 +231,7 @@ def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
 
 
 def refine_scores(scores: Integers, coarse: Binner, fine: Binner) -> Integers:
-    """Return the scores of fine bins, each copied from the coarse bin that contains the fine bin.
-
-    Parameters
-    ----------
-    scores : ndarray of int64, shape (n_targets, n_coarse_bins)
-        Scores of the coarse bins.
-    coarse, fine : Binner
-        The bins. The fine cuts must include all coarse cuts.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_targets, n_fine_bins)
-    """
+    """Return the scores of fine bins, copied from the coarse bins that contain them."""
     triples = zip(coarse.offsets[:-1], coarse.columns, fine.columns, strict=True)
     return np.hstack(
         [
@@ -288,8 +254,6 @@ def make_binner(
 
     Parameters
     ----------
-    schema : Schema
-        Columns, as determined by the public rows.
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows. Missing numbers are NaN.
     max_bins : int or None
@@ -318,15 +282,7 @@ def make_binner(
 
 
 def _categorical_bins(column: Column, codes: Floats) -> ColumnBins:
-    """Return one bin per frequent category, one for other categories and one for missing values.
-
-    Parameters
-    ----------
-    column : Column
-        A categorical column.
-    codes : ndarray of float64, shape (m,)
-        Category code of each public row in this column.
-    """
+    """Return one bin per frequent category, one for other categories and one for missing values."""
     counts = np.bincount(codes.astype(np.intp), minlength=column.n_categories)
     counts = counts[: len(column.values)]  # excluding the codes for other and missing values
     frequent = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])

@@ -106,19 +106,13 @@ TREE_SHARE_RANGE = Fraction(1, 100), Fraction(3, 100)
 
 @dataclass(frozen=True)
 class TreeTrial:
-    """Budget for trying out an interaction tree after the histograms.
+    """Budget for trying out an interaction tree after the histograms."""
 
-    Attributes
-    ----------
-    first, second : Fraction
-        Share of the budget for the first tree, and share for either a second tree or another
-        histogram.
-    min_signal : float
-        A tree is tried if a draw with the entire budget has at least this `signal_to_noise`.
-    """
-
+    # share of the budget for the first tree, and share for either a second tree or another
+    # histogram
     first: Fraction
     second: Fraction
+    # a tree is tried if a draw with the entire budget has at least this `signal_to_noise`
     min_signal: float
 
 
@@ -132,18 +126,10 @@ moderate signal."""
 
 @dataclass(frozen=True)
 class StageBudget:
-    """Privacy budget in a unit that adds up over steps: ε under pure DP, and μ² (GDP) otherwise.
-
-    Attributes
-    ----------
-    amount : Fraction
-        ε or μ².
-    pure : bool
-        Whether the amount is ε (pure DP) rather than μ².
-    """
+    """Privacy budget in a unit that adds up over steps: ε under pure DP, and μ² (GDP) otherwise."""
 
     amount: Fraction
-    pure: bool
+    pure: bool  # whether the amount is ε (pure DP) rather than μ²
 
     def fraction(self, share: Fraction) -> StageBudget:
         """Return the given fraction of the budget."""
@@ -196,8 +182,6 @@ def plan_tree_trial(
 
     Parameters
     ----------
-    ledger : Ledger
-        Ledger of the fit.
     later_share : Fraction, default=0
         Share of the budget that is reserved for a release after the fit.
 
@@ -242,17 +226,7 @@ def _tree_event(budget: StageBudget) -> Event:
 
 
 def signal_to_noise(budget: StageBudget, n: float, log_size: float) -> float:
-    """Return the signal n ε / (2 ln|H|) of an exponential mechanism over |H| trees.
-
-    Parameters
-    ----------
-    budget : StageBudget
-        Budget of the draw.
-    n : float
-        Number of persons.
-    log_size : float
-        Natural logarithm ln|H| of the number of trees.
-    """
+    """Return the signal n ε / (2 ln|H|) of an exponential mechanism over |H| trees."""
     return n * float(budget.draw.epsilon) / (2 * log_size) if log_size > 0 else 0.0
 
 
@@ -267,17 +241,7 @@ sum to |H|."""
 
 
 def effects_below_noise(budget: StageBudget, n: float, sensitivity: Sensitivity) -> bool:
-    """Indicate whether the noise exceeds the strongest possible effect of a column.
-
-    Parameters
-    ----------
-    budget : StageBudget
-        Budget of all histograms.
-    n : float
-        Number of private rows.
-    sensitivity : Sensitivity
-        Sensitivity of a release with one count per column.
-    """
+    """Indicate whether the noise exceeds the strongest possible effect of a column."""
     return math.sqrt(budget.variance(sensitivity)) > MAX_EFFECT * n
 
 
@@ -290,23 +254,7 @@ def choose_trial(signal: float) -> TreeTrial | None:
 
 
 def shift_share(budget: StageBudget, n: int, sensitivity: Sensitivity) -> Fraction | None:
-    """Return the share of the budget for a covariate shift test, rounded to thousandths.
-
-    Parameters
-    ----------
-    budget : StageBudget
-        The whole budget.
-    n : int
-        Number of private rows.
-    sensitivity : Sensitivity
-        Joint sensitivity of all counts.
-
-    Returns
-    -------
-    Fraction or None
-        The share at which the noise equals `MAX_SHIFT_NOISE`, but at least `MIN_SHIFT_SHARE`. The
-        result is None if this share would exceed `MAX_SHIFT_SHARE`.
-    """
+    """Return the share of the budget for a covariate shift test, rounded to thousandths."""
     if not n * sensitivity.squared:  # there are no rows, or no column has a split
         return None
     relative_noise = math.sqrt(budget.variance(sensitivity)) / (n * MAX_SHIFT_NOISE)
@@ -319,17 +267,7 @@ def shift_share(budget: StageBudget, n: int, sensitivity: Sensitivity) -> Fracti
 def can_afford_boosting(
     budget: StageBudget, effective_rows: float, sensitivity: Sensitivity
 ) -> bool:
-    """Indicate whether Newton boosting learns more than an additive fit with the entire budget.
-
-    Parameters
-    ----------
-    budget : StageBudget
-        The whole budget.
-    effective_rows : float
-        Number of rows with balanced labels that would carry as much information as the actual rows.
-    sensitivity : Sensitivity
-        Sensitivity of a release with one count per column.
-    """
+    """Indicate whether Newton boosting learns more than an additive fit with the entire budget."""
     min_rows_per_noise: float = MIN_ROWS_PER_NOISE
     if budget.pure:
         # under basic composition, the noise is proportional to the number of passes rather than its
@@ -346,17 +284,6 @@ def label_effects_below_noise(
 
     A histogram has a noisy sum for each combination of bin and label, and only a fraction of the
     rows has each label. In contrast, a tree has only four leaves.
-
-    Parameters
-    ----------
-    budget : StageBudget
-        The whole budget.
-    n : float
-        Number of rows.
-    n_labels : int
-        Number of labels.
-    sensitivity : Sensitivity
-        Sensitivity of a release with one count per column.
     """
     return n < MIN_ROWS_PER_LABEL_NOISE * n_labels * math.sqrt(budget.variance(sensitivity))
 
@@ -371,17 +298,6 @@ def additive_share(
     variance is F / s + V + U, where U = V `MISMATCH` n / m is the sampling variance of m public
     rows. The variance of boosting is F / (1 - s) + V. The sum of both precisions is maximised by s
     = V / (2 V + U).
-
-    Parameters
-    ----------
-    budget : StageBudget
-        The whole budget.
-    effective_rows : float
-        Number of rows with balanced labels that would carry as much information as the actual rows.
-    m : float
-        Effective number of public rows.
-    sensitivity : Sensitivity
-        Sensitivity of a release with one count per column.
     """
     min_share = math.sqrt(budget.variance(sensitivity)) / MAX_FIRST_NOISE
     if not budget.pure:
@@ -407,23 +323,7 @@ def subsample_size(noise: float, n_bins: int) -> int:
 
 
 def tree_share(budget: StageBudget, persons: float, size: int) -> Fraction | None:
-    """Return the share of the boosting budget for drawing a tree, rounded to thousandths.
-
-    Parameters
-    ----------
-    budget : StageBudget
-        Budget of Newton boosting.
-    persons : float
-        Number of persons with balanced labels who would provide as much information as the actual
-        persons.
-    size : int
-        Number of candidate trees.
-
-    Returns
-    -------
-    Fraction or None
-        A share within `TREE_SHARE_RANGE`, or None if the signal is below `MIN_TREE_SIGNAL`.
-    """
+    """Return the share of the boosting budget for drawing a tree, rounded to thousandths."""
     if size < 2:
         return None
     # signal of a draw with the entire budget; the signal of every draw is proportional to its ε
@@ -442,38 +342,17 @@ def n_histogram_rounds(effective_rows: float, m: float, variance: float) -> int:
     The likelihood of the gradients is linearised around the measured model, and the public rows are
     substituted for the private rows. A second round, measured at the fitted model, is worthwhile if
     the noise is small compared with the error of this approximation.
-
-    Parameters
-    ----------
-    effective_rows : float
-        Number of private rows multiplied by 2 (1 - Σ p²), where p denotes the class proportions.
-    m : float
-        Effective number of public rows.
-    variance : float
-        Noise variance of one histogram that spends the entire budget.
     """
     return 2 if effective_rows**2 > TWO_ROUNDS_PRECISION * m * variance else 1
 
 
 def n_voting_trees(signal: float) -> int:
-    """Return the number of voting trees under basic composition: the square root of the signal.
-
-    Parameters
-    ----------
-    signal : float
-        `signal_to_noise` of one draw that spends the entire budget.
-    """
+    """Return the number of voting trees under basic composition: the square root of the signal."""
     return min(max(round(math.sqrt(signal)), 1), MAX_TREES)
 
 
 def n_measured_trees(signal: float) -> int:
-    """Return the number of trees with noisy leaves, proportional to the square root of the signal.
-
-    Parameters
-    ----------
-    signal : float
-        `signal_to_noise` of one draw that spends the entire budget.
-    """
+    """Return the number of trees with noisy leaves, proportional to the root of the signal."""
     return min(max(math.isqrt(int(signal / SIGNAL_PER_TREE)), 1), MAX_TREES)
 
 
@@ -487,13 +366,6 @@ def vote_step(count: int, *, pure: bool) -> float:
     """Return half of the absolute score of a voting tree's leaves, in logits.
 
     The step size decreases with the number of trees.
-
-    Parameters
-    ----------
-    count : int
-        Number of trees.
-    pure : bool
-        Whether the draws are accounted for by basic composition rather than zCDP.
     """
     if not pure and count == MAX_TREES:
         return 0.1

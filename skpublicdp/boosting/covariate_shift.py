@@ -54,8 +54,6 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
         Bins of all columns, which are split in their order. The order of categories does not depend
         on the public rows: in decreasing order of frequency, the public share of the lower half
         would exceed the private share even without a shift.
-    design : WeightedPublicRows
-        Public rows.
 
     Returns
     -------
@@ -87,8 +85,6 @@ def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
 
     Parameters
     ----------
-    binner : Binner
-        Bins of all columns.
     X : ndarray of float64, shape (m, n_bins)
         Bin indicators of the public rows.
     X_public : ndarray of float64, shape (m, n_columns)
@@ -124,12 +120,6 @@ def noisy_shift(
 
     Parameters
     ----------
-    training : TrainingData
-        Private and public rows.
-    ledger : Ledger
-        Ledger that is charged for the noisy counts.
-    budget : StageBudget
-        Budget of the fit.
     max_share : Fraction
         Maximum share of the budget for the tests.
 
@@ -226,30 +216,20 @@ def _shift_from_noisy_counts(
 
 @dataclass(frozen=True, eq=False)
 class ShiftEstimate:
-    """Result of a covariate shift test of the public rows.
+    """Result of a covariate shift test of the public rows."""
 
-    Attributes
-    ----------
-    drift : float
-        Drift statistic, which is the mean squared deviation of the counts in units of standard
-        errors. The statistic is about 1 if both samples come from the same population.
-    weights : ndarray of float64, shape (m,), or None
-        Importance weights of the public rows, which sum to 1. The value is None if there is no
-        significant shift, or if no acceptable weights can correct the shift.
-    drifted : bool
-        Whether the shift is significant.
-    actual : DriftReport, optional
-        Result of the same test for the columns without synthetic public values. By default, this is
-        the result for all columns.
-    columns : ndarray of float64, optional
-        Squared deviation of each count in units of its variance or, after `noisy_shift`, of each
-        column.
-    """
-
+    # Drift statistic, which is the mean squared deviation of the counts in units of standard
+    # errors. The statistic is about 1 if both samples come from the same population.
     drift: float
+    # (m,): importance weights of the public rows, which sum to 1. The value is None if there is no
+    # significant shift, or if no acceptable weights can correct the shift.
     weights: Floats | None
-    drifted: bool
+    drifted: bool  # whether the shift is significant
+    # Result of the same test for the columns without synthetic public values. By default, this is
+    # the result for all columns.
     actual: DriftReport | None = None
+    # squared deviation of each count in units of its variance or, after `noisy_shift`, of each
+    # column
     columns: Floats | None = None
 
     @property
@@ -386,16 +366,6 @@ def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats)
     covariance of the deviation without a shift, and let J be the Jacobian. With a shift, the
     covariance is C + s J Jᵀ. After whitening by C, the eigenvectors are the same for all s, so a
     single decomposition suffices.
-
-    Parameters
-    ----------
-    deviation : ndarray of float64, shape (n,)
-        Difference between the released fractions and the corresponding fractions of the public
-        rows.
-    covariance : ndarray of float64, shape (n, n)
-        Covariance C of the deviation without a shift.
-    jacobian : ndarray of float64, shape (n, n_features)
-        Derivatives of the fractions with respect to the coefficients of the log weights.
     """
     root = np.linalg.cholesky(covariance)
     whitened = np.linalg.solve(root, jacobian)
@@ -464,8 +434,6 @@ def calibrate_weights(
 
     Parameters
     ----------
-    design : WeightedPublicRows
-        Public rows.
     Z : ndarray of float64, shape (m, n_measured)
         Contribution of each public row to the counts.
     counts : ndarray of float64, shape (n_measured,)

@@ -25,32 +25,18 @@ finite."""
 
 @dataclass(frozen=True, eq=False)
 class DefaultPublicModel(PublicModel):
-    """Mean of the margins of gradient boosting and a linear model, both fitted to public rows.
+    """Mean of the margins of gradient boosting and a linear model, both fitted to public rows."""
 
-    Attributes
-    ----------
-    trees : HistGradientBoostingClassifier or HistGradientBoostingRegressor
-        Fitted gradient boosting.
-    linear : LogisticRegression or RidgeCV
-        Fitted linear model of standardised columns.
-    binner : Binner
-        Bins of the folded columns, which define the categories of the models.
-    has_values : ndarray of bool, shape (n_columns,)
-        Whether a column had values in the training data of gradient boosting. Columns that had no
-        values are ignored.
-    centres, widths : ndarray of float64, shape (n_design_columns,)
-        Means and standard deviations of the columns in the linear model.
-    target : TargetScale
-        Target of the margins.
-    """
-
-    trees: Any
-    linear: Any
+    trees: Any  # fitted gradient boosting
+    linear: Any  # fitted linear model of standardised columns
     binner: Binner
+    # (n_columns,): whether a column had values in the training data of gradient boosting. Columns
+    # that had no values are ignored.
     has_values: Mask
+    # (n_design_columns,): means and standard deviations of the columns in the linear model
     centres: Floats
     widths: Floats
-    target: TargetScale
+    target: TargetScale  # target of the margins
 
     @property
     def estimator(self) -> Any:
@@ -65,8 +51,6 @@ class DefaultPublicModel(PublicModel):
 
         Parameters
         ----------
-        binner : Binner
-            Bins of the folded columns.
         rows : ndarray of float64, shape (m, n_source_columns)
             Encoded rows of the user's table.
         outcomes : ndarray of float64, shape (m,)

@@ -31,31 +31,17 @@ beyond `MIN_EFFECTIVE_FRACTION`, and .815 without weights."""
 
 
 class DriftReport(NamedTuple):
-    """Drift reported to the user, which refers to the columns without synthetic public values.
+    """Drift reported to the user, which refers to the columns without synthetic public values."""
 
-    Attributes
-    ----------
-    statistic : float or None
-        Mean squared deviation of the counts in standard errors, or ``None`` if there are no such
-        columns.
-    is_significant : bool
-        Whether the statistic is larger than chance alone would explain.
-    columns : ndarray of float64, shape (n_columns,), optional
-        The statistic of each column, which is NaN if the column was not tested.
-    """
-
+    # mean squared deviation of the counts in standard errors, or ``None`` if there are no such
+    # columns
     statistic: float | None
-    is_significant: bool
+    is_significant: bool  # whether the statistic is larger than chance alone would explain
+    # (n_columns,): the statistic of each column, which is NaN if the column was not tested
     columns: Floats | None = None
 
     def by_name(self, names: Sequence[str]) -> dict[str, float] | None:
-        """Return the statistic of each tested column in decreasing order, or None without a test.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Names of the columns.
-        """
+        """Return the statistics of tested columns in decreasing order, or None without a test."""
         if self.columns is None:
             return None
         tested = [
@@ -129,34 +115,19 @@ def histogram_drift(
 
 
 class ExpectedShares(NamedTuple):
-    """Fractions of private rows in each bin, as predicted by the public rows without a shift.
+    """Fractions of private rows in each bin, as predicted by the public rows without a shift."""
 
-    Attributes
-    ----------
-    means : ndarray of float64, shape (n_bins,)
-        Predicted fractions.
-    row_shares : ndarray of float64, shape (n_bins,)
-        Fractions from which the sampling variances of the predictions are computed.
-    transfers : ndarray of float64, shape (n_categorical, n_bins)
-        Change of the predictions per unit of mass that moves from a column's categories to its bin
-        for other categories.
-    transfer_variances : ndarray of float64, shape (n_categorical,)
-        Variance of this mass for each categorical column.
-    """
-
-    means: Floats
+    means: Floats  # (n_bins,): predicted fractions
+    # (n_bins,): fractions from which the sampling variances of the predictions are computed
     row_shares: Floats
+    # (n_categorical, n_bins): change of the predictions per unit of mass that moves from a column's
+    # categories to its bin for other categories
     transfers: Floats
+    # (n_categorical,): variance of this mass for each categorical column
     transfer_variances: Floats
 
     def transfer_variance(self, strategy: NDArray[Any]) -> Floats:
-        """Return the variance of linear combinations of bins that is due to transferred mass.
-
-        Parameters
-        ----------
-        strategy : ndarray, shape (n_combinations, n_bins)
-            Linear combinations.
-        """
+        """Return the variance of linear combinations of bins that is due to transferred mass."""
         squares = (strategy @ self.transfers.T) ** 2
         variances: Floats = squares @ self.transfer_variances
         return variances
@@ -185,10 +156,6 @@ def expected_bin_shares(
 
     Parameters
     ----------
-    binner : Binner
-        Bins of all columns.
-    design : WeightedPublicRows
-        Public rows.
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows.
     """
@@ -246,8 +213,6 @@ def predict_counts(
         Predicted fractions of private rows in each bin.
     strategy : HistogramStrategy
         Linear combinations of bins that are measured.
-    design : WeightedPublicRows
-        Public rows.
 
     Returns
     -------

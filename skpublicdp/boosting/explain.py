@@ -21,89 +21,56 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class Shape:
-    """Shape function: the contribution of a single column to the log-odds or the mean outcome.
+    """Shape function: the contribution of a single column to the log-odds or the mean outcome."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the column.
-    cells : tuple of str
-        Descriptions of the bins. The last bin is for missing values.
-    cuts : ndarray of float64
-        Cut points of a numeric column. The array is empty for a categorical column.
-    shares : ndarray of float64, shape (n_bins,)
-        Fraction of the public rows in each bin. In bins without public rows, the scores are
-        determined by the prior alone.
-    scores : ndarray of float64, shape (n_targets, n_bins)
-        Contribution of each bin, relative to the contribution for an average public row.
-    deviations : ndarray of float64, shape (n_targets, n_bins)
-        Posterior standard deviation of each score. The standard deviation accounts for the noise
-        and for the sampling errors of private and public rows. Zero for voting trees.
-    """
-
-    name: str
-    cells: tuple[str, ...]
-    cuts: Floats
+    name: str  # name of the column
+    cells: tuple[str, ...]  # Descriptions of the bins. The last bin is for missing values.
+    cuts: Floats  # Cut points of a numeric column. The array is empty for a categorical column.
+    # (n_bins,): fraction of the public rows in each bin. In bins without public rows, the scores
+    # are determined by the prior alone.
     shares: Floats
+    # (n_targets, n_bins): contribution of each bin, relative to the contribution for an average
+    # public row
     scores: Floats
+    # (n_targets, n_bins): posterior standard deviation of each score. The standard deviation
+    # accounts for the noise and for the sampling errors of private and public rows. Zero for voting
+    # trees.
     deviations: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """Description of a single tree of the model, including the values of its leaves.
+    """Description of a single tree of the model, including the values of its leaves."""
 
-    Attributes
-    ----------
-    rule : str
-        Description of the splits and of the label with which each leaf was drawn. Leaves that no
-        row can reach are omitted.
-    names : tuple of str
-        Names of the columns that the tree depends on.
-    shares : ndarray of float64, shape (n_leaves,)
-        Fraction of the public rows in each leaf.
-    scores : ndarray of float64, shape (n_targets, n_leaves)
-        Contribution of each leaf to the log-odds or the mean outcome. In the first leaf no split is
-        satisfied, and in the last leaf all splits are satisfied.
-    deviations : ndarray of float64, shape (n_targets, n_leaves)
-        Posterior standard deviation of each score. Zero for voting trees.
-    """
-
+    # Description of the splits and of the label with which each leaf was drawn. Leaves that no row
+    # can reach are omitted.
     rule: str
-    names: tuple[str, ...]
-    shares: Floats
+    names: tuple[str, ...]  # names of the columns that the tree depends on
+    shares: Floats  # (n_leaves,): fraction of the public rows in each leaf
+    # (n_targets, n_leaves): contribution of each leaf to the log-odds or the mean outcome. In the
+    # first leaf no split is satisfied, and in the last leaf all splits are satisfied.
     scores: Floats
+    # (n_targets, n_leaves): posterior standard deviation of each score. Zero for voting trees.
     deviations: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Joint contribution of two columns, the sum of all trees that depend on exactly these columns.
+    """Joint contribution of two columns: the sum of all trees on exactly these columns."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Names of the columns.
-    trees : tuple of int
-        Positions of these trees in `trees_`.
-    cells : tuple of tuple of str
-        Descriptions of the bins of each column. The last bin is for missing values.
-    cuts : tuple of ndarray of float64
-        Cut points of each column. The array is empty for a categorical column.
-    shares : ndarray of float64, shape (n_bins_first, n_bins_second)
-        Fraction of the public rows in each pair of bins.
-    scores : ndarray of float64, shape (n_targets, n_bins_first, n_bins_second)
-        Contribution of each pair of bins to the log-odds or the mean outcome.
-    deviations : ndarray of float64, shape (n_targets, n_bins_first, n_bins_second)
-        Posterior standard deviation of each score. Zero for voting trees.
-    """
-
-    names: tuple[str, str]
-    trees: tuple[int, ...]
+    names: tuple[str, str]  # names of the columns
+    trees: tuple[int, ...]  # positions of these trees in `trees_`
+    # Descriptions of the bins of each column. The last bin is for missing values.
     cells: tuple[tuple[str, ...], tuple[str, ...]]
+    # Cut points of each column. The array is empty for a categorical column.
     cuts: tuple[Floats, Floats]
+    # (n_bins_first, n_bins_second): fraction of the public rows in each pair of bins
     shares: Floats
+    # (n_targets, n_bins_first, n_bins_second): contribution of each pair of bins to the log-odds or
+    # the mean outcome
     scores: Floats
+    # (n_targets, n_bins_first, n_bins_second): posterior standard deviation of each score. Zero for
+    # voting trees.
     deviations: Floats
 
 
@@ -112,8 +79,6 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
 
     Parameters
     ----------
-    fitted : FittedModel
-        Fitted model.
     unit : float, default=1.0
         Output per unit of margin. With a value of 1, the output is in log-odds.
 
@@ -146,19 +111,7 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
 
 
 def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
-    """Return the posterior standard deviations of scores centred at their mean over public rows.
-
-    Parameters
-    ----------
-    covariances : ndarray of float64, shape (n_targets, n_bins, n_bins)
-        Posterior covariances of the scores.
-    shares : ndarray of float64, shape (n_bins,)
-        Fraction of the public rows in each bin.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_targets, n_bins)
-    """
+    """Return the posterior standard deviations of scores centred at their mean over public rows."""
     centring = np.eye(len(shares)) - shares
     variances = np.einsum("ij,tjk,ik->ti", centring, covariances, centring)
     deviations: Floats = np.sqrt(np.maximum(variances, 0.0))
@@ -172,8 +125,6 @@ def describe_trees(
 
     Parameters
     ----------
-    fitted : FittedModel
-        Fitted model.
     labels : ndarray
         Names of the labels with which leaves can be drawn.
     unit : float, default=1.0
@@ -220,8 +171,6 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
 
     Parameters
     ----------
-    fitted : FittedModel
-        Fitted model.
     described_trees : sequence of Tree
         Trees as returned by `describe_trees`.
     """
@@ -261,15 +210,7 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
 
 
 def _sum_leaf_values(leaf_values: Sequence[Floats], leaves: Sequence[BinCodes]) -> Floats:
-    """For each row, return the sum of its leaf values over several trees, shape (n_targets, n).
-
-    Parameters
-    ----------
-    leaf_values : sequence of ndarray of float64, shape (n_targets, n_leaves)
-        Values of the leaves of each tree.
-    leaves : sequence of ndarray of int, shape (n,)
-        Leaf of each row in each tree.
-    """
+    """For each row, return the sum of its leaf values over several trees, shape (n_targets, n)."""
     contributions = [values[:, leaf] for values, leaf in zip(leaf_values, leaves, strict=True)]
     total: Floats = np.sum(contributions, axis=0)
     return total
@@ -314,8 +255,6 @@ def source_importances(model: AdditiveModel, binner: Binner, public_codes: BinCo
     ----------
     model : AdditiveModel
         Fitted model.
-    binner : Binner
-        Bins of all columns.
     public_codes : ndarray of int, shape (n_columns, m)
         Bin codes of the public rows.
     """
@@ -339,12 +278,6 @@ def source_importances(model: AdditiveModel, binner: Binner, public_codes: BinCo
 
 
 def _mean_absolute_deviation(contributions: Floats) -> float:
-    """Return the mean absolute deviation over the rows, averaged over the targets.
-
-    Parameters
-    ----------
-    contributions : ndarray of float64, shape (n_targets, n)
-        Contribution of a term to the margins of each row.
-    """
+    """Return the mean absolute deviation over the rows, averaged over the targets."""
     centred = contributions - contributions.mean(axis=1, keepdims=True)
     return float(np.abs(centred).mean())

@@ -60,25 +60,17 @@ class Algorithm(Enum):
 
 @dataclass(frozen=True, eq=False)
 class FitOptions:
-    """Estimator parameters on which the fit depends.
+    """Estimator parameters on which the fit depends."""
 
-    Attributes
-    ----------
-    method : {"auto", "moments", "votes"}
-        Algorithms that may be used: all of them, only models without trees, or only trees.
-    max_rounds : int, optional
-        Maximum number of boosting rounds, or number of voting trees. By default, this number is
-        determined by the number of rows and the budget.
-    learning_rate : float, optional
-        Half of the absolute score of a voting tree's leaves. By default, this value is determined
-        by the number of trees.
-    directions : ndarray of int8, shape (n_columns,), optional
-        Monotone constraints, which are supported only for models with one target.
-    """
-
+    # algorithms that may be used: all of them, only models without trees, or only trees
     method: str
+    # Maximum number of boosting rounds, or number of voting trees. By default, this number is
+    # determined by the number of rows and the budget.
     max_rounds: int | None = None
+    # Half of the absolute score of a voting tree's leaves. By default, this value is determined by
+    # the number of trees.
     learning_rate: float | None = None
+    # (n_columns,): monotone constraints, which are supported only for models with one target
     directions: Directions | None = None
 
 

@@ -20,21 +20,11 @@ from skpublicdp.typing import Floats, Integers
 
 @dataclass(frozen=True, eq=False)
 class PublicTerm:
-    """Weighted contribution of a public model to the margins.
+    """Weighted contribution of a public model to the margins."""
 
-    Attributes
-    ----------
-    public : PublicMargins
-        The public model.
-    weight : float
-        Factor applied to the public model's margins.
-    variance : float
-        Expected squared error of the contribution, in squared logits.
-    """
-
-    public: PublicMargins
-    weight: float
-    variance: float
+    public: PublicMargins  # the public model
+    weight: float  # factor applied to the public model's margins
+    variance: float  # expected squared error of the contribution, in squared logits
 
     def of_margins(self, margins: Margins) -> Integers:
         """Return the contribution to each row's margins, given the margins of the public model.
@@ -64,48 +54,27 @@ class PublicTerm:
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
-    """Result of a fit, whose values are all released except the private rows in `data.rows`.
+    """Result of a fit, whose values are all released except the private rows in `data.rows`."""
 
-    Attributes
-    ----------
-    model : AdditiveModel
-        Integer scores of bins and trees.
-    data : BinnedData
-        The rows, assigned to the bins of the model.
-    loss : Loss
-        Loss function, which maps margins to mean outcomes.
-    covariances : list of ndarray, shape (n_targets, n_bins of a column, n_bins of a column)
-        Posterior covariances of the scores of each column, followed by those of each tree with
-        noisy leaves. Empty for voting trees.
-    drift : DriftReport
-        Drift of the public rows.
-    row_weights : ndarray of float64, shape (m,)
-        Weights of the public rows, which sum to 1.
-    variance : float
-        Posterior variance of an average public row's centred margins, in squared logits, summed
-        over the targets. Zero for voting trees.
-    residual_counts : ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,), or None
-        Noisy histogram of the residuals of a regression, from -1 to 1.
-    public_term : PublicTerm, optional
-        Contribution of a public model that is added to `model`.
-    boosting_weight : float
-        Factor applied to all scores of `model`, which is the weight of the boosted model relative
-        to the public model.
-    error_covariances : list of ndarray, optional
-        Expected products of the errors of the scores, in the format of `covariances`. They include
-        the errors of the initial scores, and default to `covariances`.
-    """
-
-    model: AdditiveModel
+    model: AdditiveModel  # integer scores of bins and trees
     data: BinnedData
     loss: Loss
+    # (n_targets, n_bins of a column, n_bins of a column): posterior covariances of the scores of
+    # each column, followed by those of each tree with noisy leaves. Empty for voting trees.
     covariances: list[Floats]
-    drift: DriftReport
-    row_weights: Floats
+    drift: DriftReport  # drift of the public rows
+    row_weights: Floats  # (m,): weights of the public rows, which sum to 1
+    # Posterior variance of an average public row's centred margins, in squared logits, summed over
+    # the targets. Zero for voting trees.
     variance: float = 0.0
+    # (len(RESIDUAL_EDGES): noisy histogram of the residuals of a regression, from -1 to 1
     residual_counts: Integers | None = None
-    public_term: PublicTerm | None = None
+    public_term: PublicTerm | None = None  # contribution of a public model that is added to `model`
+    # factor applied to all scores of `model`, which is the weight of the boosted model relative to
+    # the public model
     boosting_weight: float = 1.0
+    # Expected products of the errors of the scores, in the format of `covariances`. They include
+    # the errors of the initial scores, and default to `covariances`.
     error_covariances: list[Floats] | None = None
 
     def margins(self, chunk: slice) -> Integers:
@@ -122,19 +91,6 @@ def mean_variances(
     """Return the variance of each target's centred margins, averaged over the public rows.
 
     The scores of different terms are treated as independent.
-
-    Parameters
-    ----------
-    codes : iterable of ndarray of int, shape (m,)
-        Bins or leaves that the public rows reach in each term.
-    covariances : sequence of ndarray, shape (n_targets, n_bins, n_bins)
-        Posterior covariance of the scores of each term.
-    row_weights : ndarray of float64, shape (m,)
-        Weights of the public rows, which sum to 1.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_targets,), or zero without terms
     """
     total = np.zeros(1)
     for bins, covariance in zip(codes, covariances, strict=True):
@@ -146,32 +102,17 @@ def mean_variances(
 
 @dataclass(frozen=True, eq=False)
 class LogisticFit:
-    """Additive model with one logistic margin per target, before conversion to the final loss.
+    """Additive model with one logistic margin per target, before conversion to the final loss."""
 
-    Attributes
-    ----------
-    model : AdditiveModel
-        Integer scores of bins and trees.
-    data : BinnedData
-        The rows, assigned to the bins of the model.
-    design : WeightedPublicRows
-        Public rows with their weights.
-    covariances : list of ndarray, shape (n_targets, n_bins of a column, n_bins of a column)
-        As in `FittedModel`.
-    drift : DriftReport
-        Drift of the public rows.
-    variances : ndarray of float64, shape (n_targets,)
-        Posterior variance of an average public row's centred margins, for each target.
-    outcome_range : OutcomeRange
-        Range of regression outcomes, which the model scales to [0, 1].
-    """
-
-    model: AdditiveModel
+    model: AdditiveModel  # integer scores of bins and trees
     data: BinnedData
-    design: WeightedPublicRows
+    design: WeightedPublicRows  # public rows with their weights
+    # (n_targets, n_bins of a column, n_bins of a column): as in `FittedModel`
     covariances: list[Floats]
-    drift: DriftReport = NO_DRIFT
+    drift: DriftReport = NO_DRIFT  # drift of the public rows
+    # (n_targets,): posterior variance of an average public row's centred margins, for each target
     variances: Floats = field(default_factory=lambda: np.zeros(1))
+    # range of regression outcomes, which the model scales to [0, 1]
     outcome_range: OutcomeRange = DECLARED_RANGE
 
     def with_loss(self, loss: Loss) -> FittedModel:

@@ -59,22 +59,7 @@ def noisy_class_balance(training: TrainingData, ledger: Ledger, budget: StageBud
 
 
 def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) -> Integers:
-    """For each bin, return the sum of the scaled gradients and the number of rows.
-
-    Parameters
-    ----------
-    model : AdditiveModel
-        Current model.
-    data : BinnedData
-        Binned private rows.
-    pure : bool
-        Whether gradients are bounded in the 1-norm rather than the Euclidean norm.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_targets + 1, n_bins)
-        Gradient sums of each target, in units of 1 / (2 MAX_GRADIENT), followed by row counts.
-    """
+    """For each bin, return the sum of the scaled gradients and the number of rows."""
 
     def tabulate_chunk(chunk: slice) -> Integers:
         """Return the gradient sums and counts of one chunk of rows, (n_targets + 1, n_bins)."""
@@ -87,22 +72,7 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
 
 
 def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.intp]) -> Integers:
-    """For each bin, return the sum of the integer values and the number of rows.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n_targets, n)
-        Integers of any numpy type.
-    codes : ndarray of int, shape (n_columns, n)
-        Bin codes of the rows.
-    offsets : ndarray of intp, shape (n_columns + 1,)
-        Index of each column's first bin among all bins, and the number of all bins.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_targets + 1, n_bins)
-        Sums for each target, followed by row counts.
-    """
+    """For each bin, return the sum of the integer values and the number of rows."""
     table = np.empty((len(values) + 1, int(offsets[-1])), dtype=np.int64)
     for bin_of_row, start, stop in zip(codes, offsets[:-1], offsets[1:], strict=True):
         size = stop - start
@@ -116,21 +86,14 @@ def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.in
 
 @dataclass(frozen=True, eq=False)
 class NoisyHistogram:
-    """Noisy measurements of a gradient histogram, which are linear combinations of its bins.
+    """Noisy measurements of a gradient histogram, which are linear combinations of its bins."""
 
-    Attributes
-    ----------
-    sums : ndarray of float64, shape (n_targets, n_measured)
-        Linear combinations of gradient sums, in units of gradients.
-    counts : ndarray of float64, shape (n_measured,), or None
-        The same linear combinations of row counts, or None if counts were not measured.
-    variance, count_variance : float
-        Noise variances of a combination of gradient sums and of a combination of counts. Without
-        counts, `count_variance` is infinite.
-    """
-
+    # (n_targets, n_measured): linear combinations of gradient sums, in units of gradients
     sums: Floats
+    # (n_measured,): the same linear combinations of row counts, or None if counts were not measured
     counts: Floats | None
+    # Noise variances of a combination of gradient sums and of a combination of counts. Without
+    # counts, `count_variance` is infinite.
     variance: float
     count_variance: float
 
@@ -148,8 +111,6 @@ def measure(
         Linear combinations of bins to measure.
     event : Gaussian or Pure
         Privacy event of the release.
-    ledger : Ledger
-        Ledger that records the privacy loss and draws the noise.
     counts : bool
         Whether row counts are released together with the gradient sums.
     """

@@ -51,23 +51,19 @@ class Loss(ABC):
 
     Attributes
     ----------
-    n_targets : int
-        Number of margins that each row has.
-    hessian_factor : float
-        Factor applied to the diagonal hessian to account for the joint update of all margins: K /
-        (K - 1) for the softmax of K classes.
-    gradient_variance : float or None
-        Ratio of a gradient's variance to its hessian, or None if this ratio must be estimated.
     sensitivity : Sensitivity
         Maximum change in the gradient and hessian sums, over the bins of any partition of the rows,
         when one row is replaced.
     """
 
-    n_targets: int = 1
+    n_targets: int = 1  # number of margins that each row has
+    # factor applied to the diagonal hessian to account for the joint update of all margins: K / (K
+    # - 1) for the softmax of K classes
     hessian_factor: float = 1.0
     # factor applied to the released hessians (see `ClippedSquaredLoss`)
     hessian_unit: float = 1.0
     # for labels, the ratio is the scale v, which lies between 1/2 and 1
+    # ratio of a gradient's variance to its hessian, or None if this ratio must be estimated
     gradient_variance: float | None = 0.8
     # a flipped outcome reverses the gradient in one bin; in the 1-norm, the worst case is a row
     # that changes bins, which affects the gradients and hessians of both bins
@@ -87,33 +83,13 @@ class Loss(ABC):
 
         To first order around `rates`, the converted score and the log-odds score change the mean
         equally.
-
-        Parameters
-        ----------
-        rates : ndarray of float64, shape (n_targets,)
-            Mean outcome of each target.
         """
 
     @abstractmethod
     def gradient_hessian(
         self, margins: Margins, y: NDArray[Any] | None = None
     ) -> tuple[Floats, Floats]:
-        """Return the gradients and hessians of rows, as integers in units of 1 / (2 MAX_GRADIENT).
-
-        Parameters
-        ----------
-        margins : ndarray of int, shape (n_targets, n)
-            Margins of the rows.
-        y : ndarray, shape (n,), optional
-            Labels or outcomes. If omitted, the gradients are 0.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_targets, n)
-            Gradients.
-        ndarray of float64, shape (n_targets, n)
-            Hessians.
-        """
+        """Return gradients and hessians of rows, as integers in units of 1 / (2 MAX_GRADIENT)."""
 
     def packed_gradient_hessian(self, margins: Margins, y: NDArray[Any]) -> Floats:
         """Return gradient + HESSIAN_SHIFT * hessian as one float, shape (n_targets, n).
@@ -268,13 +244,7 @@ class SquaredLoss(ScalarLoss):
         return min(squared_scale * residual_variance / hessian, 1.0)
 
     def clipped(self, residual_variance: float) -> SquaredLoss:
-        """Return a loss with clipped residuals if clipping reduces the noise, or else this loss.
-
-        Parameters
-        ----------
-        residual_variance : float
-            Upper limit on the variance of the residuals.
-        """
+        """Return a loss with clipped residuals if clipping reduces the noise, or else this loss."""
         max_residual = MAX_RESIDUAL_DEVIATIONS * math.sqrt(residual_variance)
         # the scale of this loss is between 1/2 and 1
         return self if max_residual >= 0.5 else ClippedSquaredLoss(max_residual)
@@ -390,22 +360,7 @@ LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss()
 
 
 def sum_packed(bins: NDArray[np.integer[Any]], size: int, packed: Floats) -> NDArray[np.int64]:
-    """Return the exact sums of packed gradients and hessians over each bin.
-
-    Parameters
-    ----------
-    bins : ndarray of int, shape (n,)
-        Bin of each row.
-    size : int
-        Number of bins.
-    packed : ndarray of float64, shape (n_targets, n)
-        Result of `Loss.packed_gradient_hessian`.
-
-    Returns
-    -------
-    ndarray of int64, shape (2, n_targets, size)
-        Gradient sums, followed by hessian sums.
-    """
+    """Return the exact sums of packed gradients and hessians over each bin."""
     totals = np.array([np.bincount(bins, weights, minlength=size) for weights in packed])
     # gradient sums are below HESSIAN_SHIFT / 2, so rounding removes them
     hessians = np.rint(totals / HESSIAN_SHIFT)

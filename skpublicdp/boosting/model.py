@@ -37,41 +37,21 @@ regardless of the row's position in an array."""
 
 @dataclass(frozen=True, eq=False)
 class AdditiveModel:
-    """Additive model with integer scores of bins and tree leaves, all of which are released.
+    """Additive model with integer scores of bins and tree leaves, all of which are released."""
 
-    Attributes
-    ----------
-    scores : ndarray of int64, shape (n_targets, n_bins)
-        Contribution of each bin to the margin, in units of 1 / MARGIN_UNIT. There is a single
-        target for two labels, and one target per label otherwise.
-    intercepts : ndarray of int64, shape (n_targets,)
-        Intercept of each target.
-    offsets : ndarray of intp, shape (n_columns + 1,)
-        Index of the first bin of each column among all bins, followed by the total number of bins.
-    trees : tuple of DecisionTree
-        Interaction or voting trees.
-    leaf_scores : tuple of ndarray of int64, shape (n_targets, n_leaves)
-        Contribution of each leaf to the margin, one array for each tree.
-    """
-
+    # (n_targets, n_bins): contribution of each bin to the margin, in units of 1 / MARGIN_UNIT.
+    # There is a single target for two labels, and one target per label otherwise.
     scores: Integers
-    intercepts: Integers
+    intercepts: Integers  # (n_targets,)
+    # (n_columns + 1,): index of the first bin of each column among all bins, followed by the total
+    # number of bins
     offsets: NDArray[np.intp]
-    trees: tuple[DecisionTree, ...] = ()
+    trees: tuple[DecisionTree, ...] = ()  # interaction or voting trees
+    # (n_targets, n_leaves): contribution of each leaf to the margin, one array for each tree
     leaf_scores: tuple[Integers, ...] = ()
 
     def raw_predict(self, codes: BinCodes) -> Integers:
-        """Return the margins of binned rows, as integers in units of 1 / MARGIN_UNIT.
-
-        Parameters
-        ----------
-        codes : ndarray of int, shape (n_columns, n)
-            Bin codes of the rows.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_targets, n)
-        """
+        """Return the margins of binned rows, as integers in units of 1 / MARGIN_UNIT."""
         margins = np.repeat(self.intercepts[:, None], codes.shape[1], axis=1)
         for bins, start, stop in zip(codes, self.offsets[:-1], self.offsets[1:], strict=True):
             margins += np.take(self.scores[:, start:stop], bins, axis=1)
@@ -104,19 +84,6 @@ def gradient_scale(probability: Floats, pure: bool) -> Floats:
 
     The factor is 1/2 divided by the largest norm of (1[label] - probability) over all labels. The
     factor does not depend on the row's own label.
-
-    Parameters
-    ----------
-    probability : ndarray of float64, shape (n_targets, n)
-        Probability of each target.
-    pure : bool
-        Whether, with several targets, gradients are bounded in the 1-norm rather than the Euclidean
-        norm.
-
-    Returns
-    -------
-    ndarray of float64, shape (n,)
-        Factor for the gradient of each row.
     """
     if len(probability) == 1:
         max_norm: Floats = np.maximum(probability[0], 1 - probability[0])
@@ -136,15 +103,6 @@ def scaled_gradients(
     Gradients are integers in units of 1 / (2 MAX_GRADIENT). The norm of a row's gradient over the
     targets is at most `MAX_GRADIENT`. The norm used is the 1-norm if `pure` is true, and otherwise
     the Euclidean norm.
-
-    Parameters
-    ----------
-    margins : ndarray of int, shape (n_targets, n)
-        Margins of the rows.
-    y : ndarray, shape (n,)
-        Label codes. With one target, these can also be outcomes between 0 and 1.
-    pure : bool
-        Whether the gradient norm is the 1-norm.
     """
     probability = probabilities(margins)
     outcome = y

@@ -36,8 +36,6 @@ def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | N
     monotonic_cst : array-like, dict or None
         Parameter of the estimator, which contains the directions of all columns or is a dict of
         directions keyed by column name or position.
-    schema : Schema
-        The columns.
 
     Raises
     ------
@@ -80,11 +78,6 @@ def isotonic_projection(direction: int) -> Projection:
 
     The projection is an isotonic regression. The score of the last bin is not constrained, since
     this bin contains missing values.
-
-    Parameters
-    ----------
-    direction : int
-        1 for increasing scores, -1 for decreasing scores.
     """
 
     def project(scores: Floats, variances: Floats) -> Floats:
@@ -111,8 +104,6 @@ def monotone_leaf_projection(
 
     Parameters
     ----------
-    tree : DecisionTree
-        The tree.
     sizes : list of int
         Number of bins of each column.
     directions : ndarray of int8, shape (n_columns,)
@@ -161,8 +152,6 @@ def _ordered_leaves(
 
     Parameters
     ----------
-    tree : DecisionTree
-        The tree.
     sizes : list of int
         Number of bins of each column.
     directions : ndarray of int8, shape (n_columns,)
@@ -215,8 +204,6 @@ def project_monotone(
     ----------
     model : AdditiveModel
         Fitted model.
-    binner : Binner
-        Bins of all columns.
     public_codes : ndarray of int, shape (n_columns, m)
         Bin codes of the public rows, whose mean margin is preserved.
     directions : ndarray of int8, shape (n_columns,)
@@ -252,15 +239,6 @@ def _variances(covariances: Floats | None, codes: BinCodes, size: int) -> Floats
 
     Variances are defined up to a common factor. If there is no posterior covariance, the variance
     of a bin with k public rows is 1 / (k + 1/2).
-
-    Parameters
-    ----------
-    covariances : ndarray of float64, shape (1, size, size), or None
-        Posterior covariance of the scores.
-    codes : ndarray of int, shape (m,)
-        Bins or leaves of the public rows, which are counted if there is no covariance.
-    size : int
-        Number of bins or leaves.
     """
     if covariances is None:
         return 1 / (np.bincount(codes, minlength=size) + 0.5)

@@ -67,24 +67,13 @@ this number to the power of the depth."""
 
 @dataclass(eq=False, repr=False)
 class _BoostedTerm:
-    """Column or tree of the model, with its scores and with the bins or leaves of all rows.
+    """Column or tree of the model, with its scores and with the bins or leaves of all rows."""
 
-    Attributes
-    ----------
-    posterior : TermPosterior
-        Posterior distribution of the term's scores.
-    public_bins : ndarray of int, shape (m,)
-        Bins of the public rows.
-    bins_of_rows : callable
-        Function that maps a slice of the private rows to bins, shape (n_rows_of_slice,).
-    tree : DecisionTree, optional
-        The tree, or None for a column.
-    """
-
-    posterior: TermPosterior
-    public_bins: BinCodes
+    posterior: TermPosterior  # posterior distribution of the term's scores
+    public_bins: BinCodes  # (m,): bins of the public rows
+    # function that maps a slice of the private rows to bins, shape (n_rows_of_slice,)
     bins_of_rows: Callable[[slice], BinCodes]
-    tree: DecisionTree | None = None
+    tree: DecisionTree | None = None  # the tree, or None for a column
 
     @property
     def integer_scores(self) -> Integers:
@@ -98,38 +87,18 @@ class NewtonBooster:
 
     An update releases noisy gradient and hessian sums over the bins of a term, takes a Newton step
     to the posterior mean of the term's scores, and adjusts the margins of all rows.
-
-    Attributes
-    ----------
-    start : AdditiveModel
-        Initial scores.
-    data : BinnedData
-        Private and public rows, assigned to bins.
-    margins : ndarray of int32, shape (n_targets, n)
-        Margins of the private rows, updated in place.
-    row_weights : ndarray of float64, shape (m,)
-        Weights of the public rows, which sum to 1.
-    n_public : float
-        Effective number of public rows, or 0 if there is only a reference grid.
-    loss : Loss
-        Gradients and hessians.
-    ledger : Ledger
-        Ledger that records the privacy loss of each release and draws the noise.
-    gradient_variance : float
-        Ratio of the variance of a row's gradient to the hessian.
-    start_variances : sequence of float
-        Posterior variance of each column's centred initial scores, averaged over the public rows.
-        If empty, `error_covariances` do not include the errors of the initial scores.
     """
 
-    start: AdditiveModel
+    start: AdditiveModel  # initial scores
     data: BinnedData
-    margins: NDArray[np.int32]
-    row_weights: Floats
-    n_public: float
+    margins: NDArray[np.int32]  # (n_targets, n): margins of the private rows, updated in place
+    row_weights: Floats  # (m,): weights of the public rows, which sum to 1
+    n_public: float  # effective number of public rows, or 0 if there is only a reference grid
     loss: Loss
-    ledger: Ledger
-    gradient_variance: float
+    ledger: Ledger  # ledger that records the privacy loss of each release and draws the noise
+    gradient_variance: float  # ratio of the variance of a row's gradient to the hessian
+    # Posterior variance of each column's centred initial scores, averaged over the public rows. If
+    # empty, `error_covariances` do not include the errors of the initial scores.
     start_variances: Sequence[float] = ()
 
     def __post_init__(self) -> None:
@@ -184,8 +153,6 @@ class NewtonBooster:
 
         Parameters
         ----------
-        budget : StageBudget
-            Budget of all updates and draws.
         effective_rows : float
             Number of rows with balanced labels that would carry as much information as the actual
             rows.
@@ -239,8 +206,6 @@ class NewtonBooster:
 
         Parameters
         ----------
-        budget : StageBudget
-            Budget of all remaining passes.
         n_passes : int
             Number of remaining passes, all of which use the same allocation.
         """
@@ -284,8 +249,6 @@ class NewtonBooster:
         ----------
         position : int
             Position of the term among all terms, in which columns precede trees.
-        budget : StageBudget
-            Budget to spend.
 
         Returns
         -------
@@ -323,17 +286,6 @@ class NewtonBooster:
         """Use the public rows to predict the hessian sums of a term over the private rows.
 
         `PUBLIC_PSEUDO_ROWS` average public rows are added to every bin.
-
-        Parameters
-        ----------
-        public_bins : ndarray of int, shape (m,)
-            Bins of the public rows.
-        size : int
-            Number of bins or leaves of the term.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_targets, size)
         """
         _, hessians = self.loss.gradient_hessian(self._public_margins)
         hessians = self.loss.hessian_unit * hessians / (2 * MAX_GRADIENT)
@@ -355,8 +307,6 @@ class NewtonBooster:
 
         Parameters
         ----------
-        budget : StageBudget
-            Budget of Newton boosting.
         share : Fraction
             Share of the budget that is still unspent.
         persons : float
@@ -364,11 +314,6 @@ class NewtonBooster:
             actual persons.
         cover : TreeCover
             Candidate trees.
-
-        Returns
-        -------
-        Fraction
-            Share of the budget that remains unspent.
         """
         n = self.data.rows.n
         n_rows = min(n, TREE_SAMPLE_ROWS)
@@ -402,8 +347,6 @@ class NewtonBooster:
         ----------
         cover : TreeCover
             Candidate trees.
-        budget : StageBudget
-            Budget for drawing the tree.
         sample : ndarray of intp
             Indices of the private rows from which the utilities are computed.
         """
@@ -473,25 +416,13 @@ class NewtonBooster:
 
     def _posterior(
         self,
-        kernel: Floats,
-        scores: Floats,
-        guess: Floats,
-        public_bins: BinCodes,
+        kernel: Floats,  # (size, size)
+        scores: Floats,  # (n_targets, size)
+        guess: Floats,  # (n_targets, size)
+        public_bins: BinCodes,  # (m,)
         start_variance: float | None = None,
     ) -> TermPosterior:
-        """Return the initial posterior of a term.
-
-        Parameters
-        ----------
-        kernel : ndarray of float64, shape (size, size)
-            Prior covariance of the term's scores, for prior variance 1.
-        scores, guess : ndarray of float64, shape (n_targets, size)
-            Initial scores, and a smooth interpolation of these scores.
-        public_bins : ndarray of int, shape (m,)
-            Bins of the public rows.
-        start_variance : float, optional
-            As in `TermPosterior`.
-        """
+        """Return the initial posterior of a term."""
         shares = np.bincount(public_bins, self.row_weights, minlength=len(kernel))
         public_rows = (shares * self.n_public).astype(np.float64)
         factor = self.loss.hessian_factor

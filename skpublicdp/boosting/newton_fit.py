@@ -71,14 +71,8 @@ def fit_newton(
 
     Parameters
     ----------
-    training : TrainingData
-        Private and public rows.
     ledger : Ledger
         Ledger that records the privacy loss of each release and draws the noise.
-    budget : StageBudget
-        Budget of the fit.
-    loss : Loss
-        Gradients and hessians.
     trees : bool
         Whether interaction trees may be drawn.
     max_rounds : int, optional

@@ -62,12 +62,8 @@ def noisy_outcome_range(
 
     Parameters
     ----------
-    training : TrainingData
-        Training data, whose private rows have outcomes.
     ledger : Ledger
         Ledger that records the privacy loss of the release and draws the noise.
-    budget : StageBudget
-        Budget of the fit.
 
     Returns
     -------
@@ -103,15 +99,6 @@ def _share_for_noise(
     """Return the budget share, at least `CLASS_COUNT_SHARE`, at which a sum has acceptable noise.
 
     The share is a function of public numbers and can exceed 1.
-
-    Parameters
-    ----------
-    max_noise : float
-        Maximum standard deviation of the noise, as a fraction of the rows.
-    sensitivity : Sensitivity
-        Sensitivity of the sum.
-    training, ledger, budget
-        As in `noisy_outcome_range`.
     """
     deviation = math.sqrt(budget.variance(ledger.for_person(sensitivity)))
     relative_noise = deviation / (training.rows.n * max_noise)

@@ -12,19 +12,12 @@ from skpublicdp.typing import Floats
 
 
 class OutcomeRange(NamedTuple):
-    """Range of encoded outcomes, contained in [0, 1].
+    """Range of encoded outcomes, contained in [0, 1]."""
 
-    Attributes
-    ----------
-    low, high : float
-        Ends of the range, which are multiples of 1 / TARGET_LEVELS.
-    mean : float
-        Estimated mean outcome, between `low` and `high`.
-    """
-
+    # ends of the range, which are multiples of 1 / TARGET_LEVELS
     low: float = 0.0
     high: float = 1.0
-    mean: float = 0.5
+    mean: float = 0.5  # estimated mean outcome, between `low` and `high`
 
     @property
     def width(self) -> float:

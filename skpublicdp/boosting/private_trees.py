@@ -79,30 +79,7 @@ def fit_trees(
     learning_rate: float | None,
     later_share: Fraction,
 ) -> tuple[LogisticFit, StageBudget]:
-    """Spend the budget on voting trees (two labels) or trees with noisy leaves (more labels).
-
-    Parameters
-    ----------
-    training : TrainingData
-        Private and public rows.
-    ledger : Ledger
-        Ledger that is charged for every draw and release.
-    trees : TreeCover
-        Candidate trees on the bins of `training.binned`.
-    max_trees : int, optional
-        Maximum number of trees or, for two labels, the exact number of trees.
-    learning_rate : float, optional
-        Half of the absolute score of a voting tree's leaves.
-    later_share : Fraction
-        Share of the budget that is reserved for a release after the trees.
-
-    Returns
-    -------
-    LogisticFit
-        The model.
-    StageBudget
-        Budget of the later release.
-    """
+    """Spend the budget on voting trees (two labels) or trees with noisy leaves (more labels)."""
     if training.n_targets > 1:
         return _fit_trees_with_noisy_leaves(training, ledger, trees, max_trees, later_share)
     return _fit_voting_trees(training, ledger, trees, max_trees, learning_rate, later_share)
@@ -147,8 +124,6 @@ def _plan_equal_draws(
 
     Parameters
     ----------
-    ledger : Ledger
-        Ledger of the fit.
     n_trees : int
         Number of draws.
     later_share : Fraction
@@ -290,16 +265,7 @@ class PrivateTreeBooster:
         return mean_variances(leaves, self.tree_covariances, row_weights)
 
     def add_voting_tree(self, event: Draw, rate: float) -> None:
-        """Draw a tree for two labels, and add it with leaf scores of ± 2 `rate` logits.
-
-        Parameters
-        ----------
-        event : Draw
-            Privacy event of the draw.
-        rate : float
-            Half of the absolute score of a leaf, in logits. This score corresponds to a vote weight
-            in AdaBoost.
-        """
+        """Draw a tree for two labels, and add it with leaf scores of ± 2 `rate` logits."""
         tree = self._draw_tree(event)
         signs = 2 * tree.leaves[None].astype(np.int64) - 1  # -1 or 1, shape (1, n_leaves)
         self._add_tree(tree, round(2 * rate * MARGIN_UNIT) * signs)
@@ -317,11 +283,6 @@ class PrivateTreeBooster:
             Privacy event of the leaf sums.
         design : WeightedPublicRows
             Weights of the public rows.
-
-        Returns
-        -------
-        float
-            Log Bayes factor in favour of the leaf values, compared with zero values.
         """
         tree = self._draw_tree(event)
         leaf_of_public_row = apply_tree(tree.splits, self._data.public_codes)
@@ -360,8 +321,6 @@ class PrivateTreeBooster:
 
         Parameters
         ----------
-        tree : DecisionTree
-            The tree.
         Z : ndarray of float64, shape (m, n_leaves)
             Leaf indicators of the public rows.
         noise : Gaussian or Pure
@@ -420,17 +379,6 @@ def leaf_gradients(
     """Return the sum of the private rows' gradients in each leaf, shape (n_targets, n_leaves).
 
     The sums are noiseless integers in units of 1 / (2 MAX_GRADIENT).
-
-    Parameters
-    ----------
-    tree : DecisionTree
-        The tree.
-    data : BinnedData
-        Binned private rows.
-    margins : ndarray of int32, shape (n_targets, n)
-        Margins of the private rows.
-    pure : bool
-        Whether gradients are bounded in the 1-norm rather than the Euclidean norm.
     """
     leaf_of_row = data.leaf_indexer(tree.splits)
 
@@ -448,24 +396,12 @@ def leaf_gradients(
 
 @dataclass(frozen=True, eq=False)
 class _LeafPosterior:
-    """Gaussian posterior of the leaf values of a single tree.
+    """Gaussian posterior of the leaf values of a single tree."""
 
-    Attributes
-    ----------
-    scores : ndarray of float64, shape (n_targets, n_leaves)
-        Posterior means.
-    covariances : ndarray of float64, shape (n_targets, n_leaves, n_leaves)
-        Posterior covariances.
-    evidence : float
-        Log marginal likelihood, up to a constant.
-    gain : float
-        Log Bayes factor in favour of the leaf values, compared with zero values.
-    """
-
-    scores: Floats
-    covariances: Floats
-    evidence: float
-    gain: float
+    scores: Floats  # (n_targets, n_leaves): posterior means
+    covariances: Floats  # (n_targets, n_leaves, n_leaves)
+    evidence: float  # log marginal likelihood, up to a constant
+    gain: float  # log Bayes factor in favour of the leaf values, compared with zero values
 
 
 def _leaf_posterior(

@@ -34,18 +34,10 @@ MAX_NEWTON_STEPS = 200
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PublicLabels:
-    """Targets of public rows.
+    """Targets of public rows."""
 
-    Attributes
-    ----------
-    rows : ndarray of intp, shape (k,)
-        Indices of the labelled public rows.
-    outcomes : ndarray of float64, shape (n_targets, k)
-        Targets of the labelled rows, between 0 and 1.
-    """
-
-    rows: NDArray[np.intp]
-    outcomes: Floats
+    rows: NDArray[np.intp]  # (k,): indices of the labelled public rows
+    outcomes: Floats  # (n_targets, k): targets of the labelled rows, between 0 and 1
 
 
 def laplace_approximation(
@@ -92,17 +84,10 @@ def laplace_approximation(
 
 @dataclass(frozen=True, eq=False)
 class WarmStart:
-    """Initial model for boosting, with its uncertainty.
+    """Initial model for boosting, with its uncertainty."""
 
-    Attributes
-    ----------
-    model : AdditiveModel
-        Scores of all bins.
-    covariances : list of ndarray, shape (n_targets, n_bins, n_bins)
-        Posterior covariances of each column's bin scores.
-    """
-
-    model: AdditiveModel
+    model: AdditiveModel  # scores of all bins
+    # (n_targets, n_bins, n_bins): posterior covariances of each column's bin scores
     covariances: list[Floats]
 
 
@@ -119,10 +104,6 @@ def warm_starts(
 
     Parameters
     ----------
-    binner : Binner
-        Bins of all columns.
-    design : WeightedPublicRows
-        Public rows.
     n_targets : int
         1 for two labels, otherwise the number of labels.
     public_labels : PublicLabels or None
@@ -165,11 +146,6 @@ def evidence_weights(log_evidence: Floats) -> Floats:
 
     The exponent 0, with which the public labels are ignored, has a prior weight of 1/2. The other
     exponents share the remaining prior weight equally.
-
-    Parameters
-    ----------
-    log_evidence : ndarray of float64, shape (n_exponents,)
-        Log marginal likelihood of the private sums for each exponent.
     """
     prior_odds = np.ones(len(log_evidence))
     prior_odds[0] = max(len(log_evidence) - 1, 1)
@@ -185,8 +161,6 @@ def mix_models(starts: list[WarmStart], weights: Floats) -> WarmStart:
 
     Parameters
     ----------
-    starts : list of WarmStart
-        The models.
     weights : ndarray of float64, shape (n_models,)
         Weights of the models, which sum to 1.
     """

@@ -43,25 +43,14 @@ MAX_SLOPE = 3.0
 
 @dataclass(frozen=True, eq=False)
 class PublicMargins:
-    """Public model used by a fit, calibrated to public labels, with its margins on the public rows.
-
-    Attributes
-    ----------
-    model : PublicModel
-        The model.
-    slope : float
-        Factor by which the margins are multiplied, estimated from public labels.
-    of_public : ndarray of int16, shape (n_targets, m)
-        Margins on the public rows. If the model was fitted to the labelled rows, their margins are
-        out-of-fold.
-    assumptions : tuple of str
-        Assumptions about the model, listed in the receipt.
-    """
+    """Public model of a fit, calibrated to public labels, with its margins on the public rows."""
 
     model: PublicModel
-    slope: float
+    slope: float  # factor by which the margins are multiplied, estimated from public labels
+    # (n_targets, m): margins on the public rows. If the model was fitted to the labelled rows,
+    # their margins are out-of-fold.
     of_public: NDArray[np.int16]
-    assumptions: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()  # assumptions about the model, listed in the receipt
 
     def margins(self, rows: Floats) -> NDArray[np.int16]:
         """Return the calibrated margins of encoded rows, in units of 1 / MARGIN_UNIT."""
@@ -84,10 +73,6 @@ def make_public_margins(
     ----------
     parameter : None, "auto" or estimator
         Value of the parameter `public_model`.
-    schema : Schema
-        Columns of the user's table.
-    binner : Binner
-        Fine bins of the folded columns.
     rows : ndarray of float64, shape (m, n_source_columns)
         Encoded public rows of the user's table.
     public_labels : PublicLabels or None
@@ -164,20 +149,10 @@ def _cross_fitted(
     fit: Callable[[Floats, Floats], PublicModel],
     rows: Floats,
     public_labels: PublicLabels,
-    codes: Floats,
+    codes: Floats,  # (k,)
     target: TargetScale,
 ) -> PublicMargins:
-    """Return a model fitted to all labelled rows, and out-of-fold margins for these rows.
-
-    Parameters
-    ----------
-    fit : callable
-        Function that maps encoded rows and their outcomes to a `PublicModel`.
-    rows, public_labels, target
-        As in `make_public_margins`.
-    codes : ndarray of float64, shape (k,)
-        Label codes or outcomes (between 0 and 1) of the labelled rows.
-    """
+    """Return a model fitted to all labelled rows, and out-of-fold margins for these rows."""
     labelled = rows[public_labels.rows]
     model = fit(labelled, codes)
     margins = model.predict_margins(rows)

@@ -39,30 +39,15 @@ rows."""
 
 @dataclass(frozen=True, eq=False)
 class TargetScale:
-    """Target of a public model, consisting of the labels or outcome bounds and the loss.
+    """Target of a public model, consisting of the labels or outcome bounds and the loss."""
 
-    Attributes
-    ----------
-    classes : ndarray or None
-        Sorted labels, or None for a regression.
-    bounds : tuple of float, or None
-        The two outcomes that are encoded as 0 and 1, or None for labels.
-    loss : Loss
-        Loss for which the margins are predicted.
-    """
-
-    classes: NDArray[Any] | None
+    classes: NDArray[Any] | None  # sorted labels, or None for a regression
+    # the two outcomes that are encoded as 0 and 1, or None for labels
     bounds: tuple[float, float] | None
     loss: Loss
 
     def margins_of_probabilities(self, probabilities: Floats) -> Floats:
-        """Convert clipped probabilities to margins in logits, shape (n_targets, n).
-
-        Parameters
-        ----------
-        probabilities : ndarray of float64, shape (n, n_classes)
-            Probability of each label.
-        """
+        """Convert clipped probabilities to margins in logits, shape (n_targets, n)."""
         if self.loss.n_targets == 1:
             second = np.clip(probabilities[:, 1], MIN_PROBABILITY, 1 - MIN_PROBABILITY)
             margins: Floats = np.log(second) - np.log1p(-second)
@@ -80,13 +65,7 @@ class PublicModel(ABC):
 
     @abstractmethod
     def predict_margins(self, rows: Floats) -> Floats:
-        """Return the margins of rows in logits, shape (n_targets, n).
-
-        Parameters
-        ----------
-        rows : ndarray of float64, shape (n, n_source_columns)
-            Encoded rows of the user's table.
-        """
+        """Return the margins of rows in logits, shape (n_targets, n)."""
 
     @property
     @abstractmethod
@@ -96,21 +75,11 @@ class PublicModel(ABC):
 
 @dataclass(frozen=True, eq=False)
 class EstimatorModel(PublicModel):
-    """Public model that applies the user's estimator to decoded rows.
-
-    Attributes
-    ----------
-    fitted : estimator
-        Fitted estimator.
-    schema : Schema
-        Columns of the user's table.
-    target : TargetScale
-        Target of the margins.
-    """
+    """Public model that applies the user's estimator to decoded rows."""
 
     fitted: Any
     schema: Schema
-    target: TargetScale
+    target: TargetScale  # target of the margins
 
     @property
     def estimator(self) -> Any:

@@ -34,14 +34,10 @@ outside this range."""
 
 @dataclass(frozen=True)
 class RegressionTarget(TargetReader):
-    """Reader of a numeric target that clips outcomes to declared or public bounds.
+    """Reader of a numeric target that clips outcomes to declared or public bounds."""
 
-    Attributes
-    ----------
-    bounds : array-like of shape (2,), or None
-        Lowest and highest outcomes. By default, the bounds are computed from the public outcomes.
-    """
-
+    # (2,): lowest and highest outcomes. By default, the bounds are computed from the public
+    # outcomes.
     bounds: ArrayLike | None
 
     def column(self, y: Any, name: str = "y") -> Floats:
@@ -62,15 +58,7 @@ class RegressionTarget(TargetReader):
         return column
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Return the encoded private and public outcomes, and a mask of public rows with outcomes.
-
-        Parameters
-        ----------
-        private : ndarray of float64, shape (n,)
-            Outcomes of private rows.
-        public : list of ndarray of float64
-            Outcomes of the public rows from each source. NaN marks missing outcomes.
-        """
+        """Return encoded private and public outcomes, and a mask of public rows with outcomes."""
         outcomes = np.concatenate(public)
         is_labelled = ~np.isnan(outcomes)
         labelled = outcomes[is_labelled]

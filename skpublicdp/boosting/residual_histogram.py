@@ -35,17 +35,10 @@ MIN_RESIDUAL_VARIANCE = 1e-5
 
 
 class ResidualVariance(NamedTuple):
-    """Noisy residual variance, in squared units of encoded outcomes.
+    """Noisy residual variance, in squared units of encoded outcomes."""
 
-    Attributes
-    ----------
-    estimate : float
-        Estimated variance, bounded below by `MIN_RESIDUAL_VARIANCE`.
-    upper : float
-        Upper confidence limit, which is the estimate plus two standard deviations of the noise.
-    """
-
-    estimate: float
+    estimate: float  # estimated variance, bounded below by `MIN_RESIDUAL_VARIANCE`
+    # upper confidence limit, which is the estimate plus two standard deviations of the noise
     upper: float
 
 
@@ -66,16 +59,12 @@ def noisy_residual_variance(
     ----------
     model : AdditiveModel
         Current model.
-    data : BinnedData
-        Private and public rows, assigned to bins.
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, which sum to 1.
     loss : SquaredLoss
         Loss that defines the gradients and their scale.
     ledger : Ledger
         Ledger that records the privacy loss of the release and draws the noise.
-    budget : StageBudget
-        Budget to spend.
     """
 
     def sum_squares(chunk: slice) -> Integers:
@@ -108,8 +97,6 @@ def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageB
         Final model and the private rows.
     ledger : Ledger
         Ledger that records the privacy loss of the release and draws the noise.
-    budget : StageBudget
-        Budget to spend.
 
     Returns
     -------
@@ -151,13 +138,6 @@ def residual_quantiles(fractions: Floats, levels: Floats) -> Floats:
 
     The CDF is interpolated with a monotone cubic spline, because bins can be wide compared with the
     distribution.
-
-    Parameters
-    ----------
-    fractions : ndarray of float64, shape (len(RESIDUAL_EDGES) - 1,)
-        Fraction of the residuals in each bin.
-    levels : ndarray of float64
-        Levels of the quantiles, between 0 and 1.
     """
     cdf = PchipInterpolator(RESIDUAL_EDGES, np.append(0.0, np.cumsum(fractions)))
     # the CDF is inverted on a fine grid, since the spline has no closed-form inverse

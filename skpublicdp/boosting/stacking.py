@@ -95,12 +95,6 @@ def stack_public_model(
     ----------
     fitted : FittedModel
         Boosted model.
-    training : TrainingData
-        Private and public rows, and the public model.
-    ledger : Ledger
-        Ledger that is charged for the sums and draws the noise.
-    budget : StageBudget
-        Budget to spend.
     """
     assert training.public_margins is not None
     has_labels = training.public_labels is not None
@@ -119,26 +113,17 @@ def stack_public_model(
 
 @dataclass(frozen=True, eq=False)
 class _ModelPair:
-    """Boosted model and public model, together with their margins on the public rows.
+    """Boosted model and public model, together with their margins on the public rows."""
 
-    Attributes
-    ----------
-    fitted : FittedModel
-        The boosted model.
-    of_public : ndarray of int64, shape (2, n_targets, m)
-        Margins of the boosted model and the public model on the public rows.
-    means : ndarray of int64, shape (2, n_targets, 1)
-        Rounded weighted means of these margins, which are subtracted to centre margins.
-    lengths : ndarray of float64, shape (2,)
-        Maximum lengths of a row's centred margins, in logits. Longer margins are clipped.
-    is_calibrated : bool
-        Whether the public model's mean outcome is also calibrated to public labels.
-    """
-
-    fitted: FittedModel
+    fitted: FittedModel  # the boosted model
+    # (2, n_targets, m): margins of the boosted model and the public model on the public rows
     of_public: Integers
+    # (2, n_targets, 1): rounded weighted means of these margins, which are subtracted to centre
+    # margins
     means: Integers
+    # (2,): maximum lengths of a row's centred margins, in logits. Longer margins are clipped.
     lengths: Floats
+    # whether the public model's mean outcome is also calibrated to public labels
     is_calibrated: bool
 
     @classmethod
@@ -269,8 +254,6 @@ def _weights_given_sums(
         Expected weights, at which the sums were released.
     noisy_sums : ndarray of float64, shape (2,)
         The released sums.
-    noise_variance : float
-        Noise variance of the sums.
     n : int
         Number of private rows.
     pure : bool

@@ -36,24 +36,14 @@ valid."""
 
 @dataclass(frozen=True, eq=False)
 class HistogramStrategy:
-    """Matrix mechanism strategy, consisting of an integer matrix per column and a weighted total.
+    """Matrix mechanism strategy: an integer matrix per column and a weighted total."""
 
-    Attributes
-    ----------
-    blocks : tuple of ndarray of int64, shape (n_measured, n_bins)
-        Strategy matrix of each column, in units of 1 / STRATEGY_UNIT.
-    is_identity : tuple of bool
-        Whether a column's strategy measures every bin separately.
-    total_weight : int
-        Weight of the total over all rows. The total is the last measurement.
-    count_weight : int
-        Weight of each row in the counts, in the same integer units as gradients, whose norm is at
-        most `MAX_GRADIENT`.
-    """
-
+    # (n_measured, n_bins): strategy matrix of each column, in units of 1 / STRATEGY_UNIT
     blocks: tuple[Integers, ...]
-    is_identity: tuple[bool, ...]
-    total_weight: int
+    is_identity: tuple[bool, ...]  # whether a column's strategy measures every bin separately
+    total_weight: int  # Weight of the total over all rows. The total is the last measurement.
+    # weight of each row in the counts, in the same integer units as gradients, whose norm is at
+    # most `MAX_GRADIENT`
     count_weight: int
 
     def noise_variance(self, budget: StageBudget, ledger: Ledger) -> float:
@@ -62,13 +52,7 @@ class HistogramStrategy:
         return budget.variance(sensitivity) / (2 * MAX_GRADIENT * STRATEGY_UNIT) ** 2
 
     def apply(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return the measured combinations of bin values. The last one is the weighted total.
-
-        Parameters
-        ----------
-        values : ndarray of int64 or float64, shape (..., n_bins)
-            Values of the bins of all columns.
-        """
+        """Return the measured combinations of bin values. The last one is the weighted total."""
         inner_ends = np.cumsum([block.shape[1] for block in self.blocks])[:-1]
         columns = np.split(values, inner_ends, axis=-1)
         combined = [column @ block.T for column, block in zip(columns, self.blocks, strict=True)]
@@ -77,15 +61,7 @@ class HistogramStrategy:
         return np.concatenate([*combined, total], axis=-1)
 
     def consistent_counts(self, counts: Floats, n: int) -> Floats:
-        """Return noisy counts, adjusted so that all bins of a column add up to n, which is public.
-
-        Parameters
-        ----------
-        counts : ndarray of float64, shape (n_measured,)
-            Noisy counts.
-        n : int
-            Number of private rows.
-        """
+        """Return noisy counts, adjusted so that the bins of each column add up to the public n."""
         adjusted = counts.copy()
         for block, is_identity in zip(self.column_slices, self.is_identity, strict=True):
             if is_identity:
@@ -180,8 +156,6 @@ def identity_strategy(binner: Binner, X: Floats, *, pure: bool) -> HistogramStra
 
     Parameters
     ----------
-    binner : Binner
-        Bins of all columns.
     X : ndarray of float64, shape (m, n_bins)
         Bin indicators of the public rows.
     pure : bool
@@ -228,8 +202,6 @@ def optimised_strategy(
 
     Parameters
     ----------
-    binner : Binner
-        Bins of all columns.
     shares : ndarray of float64, shape (n_bins,)
         Fraction of the rows in each bin; 0 without public rows.
     kernels : sequence of ndarray

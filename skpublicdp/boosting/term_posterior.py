@@ -101,10 +101,10 @@ class TermPosterior:
 
     def update(
         self,
-        gradients: Floats,
-        hessians: Floats,
+        gradients: Floats,  # (n_targets, n_bins)
+        hessians: Floats,  # (n_targets, n_bins)
         variance: float,
-        expected: Floats,
+        expected: Floats,  # (n_targets, n_bins)
         gradient_variance: float,
     ) -> None:
         """Average new noisy sums with earlier ones, and take a Newton step to the posterior mean.
@@ -112,17 +112,6 @@ class TermPosterior:
         Let H denote the hessian sums. As in iteratively reweighted least squares, the working
         response (gradients + H scores) / deviation has the Gaussian likelihood N(H scores /
         deviation, 1). The attributes `scores`, `covariance` and `gain` are replaced.
-
-        Parameters
-        ----------
-        gradients, hessians : ndarray of float64, shape (n_targets, n_bins)
-            Noisy sums over the rows of each bin.
-        variance : float
-            Noise variance of the sums.
-        expected : ndarray of float64, shape (n_targets, n_bins)
-            Hessian sums predicted from the public rows.
-        gradient_variance : float
-            Ratio of the variance of a row's gradient to the hessian.
         """
         self._average_sums(gradients, hessians, variance)
         H = self._last_hessian = self._hessian_factor * self._pool_hessians(expected)
@@ -187,14 +176,7 @@ class TermPosterior:
         self._precision = total
 
     def _pool_hessians(self, expected: Floats) -> Floats:
-        """Return the precision-weighted average of public and released hessian sums.
-
-        Parameters
-        ----------
-        expected : ndarray of float64, shape (n_targets, n_bins)
-            Estimate from public rows. In a bin with k public rows, the relative variance of the
-            estimate is 1 / k.
-        """
+        """Return the precision-weighted average of public and released hessian sums."""
         public_precision = (self._public_rows + PUBLIC_PSEUDO_ROWS) / expected**2
         pooled = public_precision * expected + self._precision * self._hessians
         pooled /= public_precision + self._precision
@@ -282,28 +264,17 @@ class TermPosterior:
 
     def _error_covariance(
         self,
-        weights: Floats,
+        weights: Floats,  # (n_means, n_variances)
         zero_weight: float,
         basis: Floats,
         ratios: Floats,
         means: Floats,
-        scores: Floats,
+        scores: Floats,  # (n_targets, n_bins)
     ) -> Floats:
         """Return the expected products of the errors of `scores`, for other mixture weights.
 
         The result is the covariance within the components, plus the second moment of the
         components' means around the scores. The scores need not be the mean of the mixture.
-
-        Parameters
-        ----------
-        weights : ndarray of float64, shape (n_means, n_variances)
-            Weight of each component.
-        zero_weight : float
-            Weight of the point mass at zero scores.
-        basis, ratios, means
-            As in `_update_posterior`.
-        scores : ndarray of float64, shape (n_targets, n_bins)
-            Estimates.
         """
         reduction = np.einsum("cs,s,tjs->tj", weights, PRIOR_VARIANCES**2, 1 / (1 + ratios))
         within = float((weights @ PRIOR_VARIANCES).sum()) * self._kernel
@@ -320,18 +291,6 @@ def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
     """Interpolate scores linearly between the centres of runs of equal scores.
 
     Beyond the first and the last centre, scores are extrapolated linearly.
-
-    Parameters
-    ----------
-    scores : ndarray of float64, shape (n_bins,)
-        Scores of consecutive bins. A run is a sequence of bins with equal scores.
-    ranks : ndarray of float64, shape (n_bins,)
-        Increasing positions of the bins.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_bins,)
-        The interpolated scores, or the original scores if there is only one run.
 
     Examples
     --------
@@ -355,11 +314,6 @@ def smooth_kernel(ranks: Floats) -> Floats:
 
     The function is the sum of a linear trend, a Gaussian process with a squared-exponential kernel
     and variance 0.5, and white noise of variance 0.1.
-
-    Parameters
-    ----------
-    ranks : ndarray of float64, shape (n,)
-        Values at which the function is evaluated, between 0 and 1.
     """
     length_scale = 0.25  # length scale of the Gaussian process, in units of rank
     distance = (ranks[:, None] - ranks) / length_scale
@@ -375,11 +329,6 @@ def smoothing_prior(ranks: Floats) -> Floats:
     The covariance is the sum of the smooth component `smooth_kernel` and a rough component, which
     consists of an exponential kernel and white noise and is multiplied by `ROUGHNESS`. The last
     bin, which is for missing values, is independent of all other bins and has variance 1.
-
-    Parameters
-    ----------
-    ranks : ndarray of float64, shape (n_bins - 1,)
-        Position of each bin in the public population, between 0 and 1.
     """
     length_scale = 0.06  # length scale of the rough component, in units of rank
     distance = np.abs(ranks[:, None] - ranks)
@@ -394,13 +343,6 @@ def allocation_grid(n_items: int, steps: int = ALLOCATION_STEPS) -> Integers:
     """Return the allocations, in units, at which the loss of each item is evaluated.
 
     The allocations are 0, powers of 2, and the total number of units.
-
-    Parameters
-    ----------
-    n_items : int
-        Number of items.
-    steps : int
-        Number of units in an equal share. The total is ``n_items * steps``.
     """
     total = n_items * steps
     powers = 1 << np.arange(total.bit_length())
@@ -450,35 +392,15 @@ def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
 
 
 class _HullSegment(NamedTuple):
-    """Segment of the lower convex hull of an item's loss. Segments are ordered by slope.
+    """Segment of the lower convex hull of an item's loss. Segments are ordered by slope."""
 
-    Attributes
-    ----------
-    slope : float
-        Change in the loss per additional unit, which is negative.
-    item : int
-        Position of the item.
-    n_units : int
-        Length of the segment, in units.
-    """
-
-    slope: float
-    item: int
-    n_units: int
+    slope: float  # change in the loss per additional unit, which is negative
+    item: int  # position of the item
+    n_units: int  # length of the segment, in units
 
 
 def _hull_segments(units: Integers, losses: Floats, item: int) -> list[_HullSegment]:
-    """Return the decreasing segments of the lower convex hull of an item's loss, in order.
-
-    Parameters
-    ----------
-    units : ndarray of int64, shape (n_allocations,)
-        Allocations in increasing order.
-    losses : ndarray of float64, shape (n_allocations,)
-        Expected loss at each allocation.
-    item : int
-        Position of the item, which is stored in each segment.
-    """
+    """Return the decreasing segments of the lower convex hull of an item's loss, in order."""
     segments, start = [], 0
     while start < len(units) - 1:
         slopes = (losses[start + 1 :] - losses[start]) / (units[start + 1 :] - units[start])

@@ -32,24 +32,17 @@ class Term:
     """Summand of a fitted model, together with its importance.
 
     A term is a column, a pair of columns, another tree, or a public model.
-
-    Attributes
-    ----------
-    name : str
-        Name of the column, both names of the pair joined by " & ", the number of the tree, or
-        `PUBLIC_MODEL`.
-    columns : tuple of int
-        Positions of the columns on which the term depends. The tuple is empty for a public model.
-    trees : tuple of int
-        Positions of the term's trees in `trees_`. The tuple is empty for a column's shape function
-        and for a public model.
-    importance : float
-        Mean absolute deviation of the contribution over the public rows and the targets.
     """
 
+    # name of the column, both names of the pair joined by " & ", the number of the tree, or
+    # `PUBLIC_MODEL`
     name: str
+    # Positions of the columns on which the term depends. The tuple is empty for a public model.
     columns: tuple[int, ...]
+    # Positions of the term's trees in `trees_`. The tuple is empty for a column's shape function
+    # and for a public model.
     trees: tuple[int, ...]
+    # mean absolute deviation of the contribution over the public rows and the targets
     importance: float
 
     @property
@@ -241,13 +234,6 @@ def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[l
 def range_text(cells: Sequence[str], first: int, last: int) -> str:
     """Describe the bins from `first` to `last`, both included, as a single interval.
 
-    Parameters
-    ----------
-    cells : sequence of str
-        Text of each bin of a column: "<= 1", "1 to 2", ..., or the names of categories.
-    first, last : int
-        Positions of the bins.
-
     Examples
     --------
     >>> range_text(["<= 1", "1 to 2", "2 to 5", "> 5", "(missing)"], 1, 2)
@@ -267,25 +253,15 @@ def range_text(cells: Sequence[str], first: int, last: int) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LocalExplanation:
-    """Predictions, decomposed into the contributions of a model's terms.
+    """Predictions, decomposed into the contributions of a model's terms."""
 
-    Attributes
-    ----------
-    terms : tuple of str
-        Names of the terms, which are columns, pairs of columns used by trees, and other trees.
-    cells : ndarray of object, shape (n, n_terms)
-        Description of each row's bins in the columns of each term.
-    contributions : ndarray of float64, shape (n, n_terms) or (n, n_terms, n_classes)
-        Contribution of each term: to the log-odds of the second label if there are two labels, to
-        the log-odds of each label if there are more, or to the mean outcome.
-    intercept : float or ndarray of float64, shape (n_classes,)
-        Intercept, to which the contributions are added.
-    """
-
+    # names of the terms, which are columns, pairs of columns used by trees, and other trees
     terms: tuple[str, ...]
-    cells: NDArray[Any]
+    cells: NDArray[Any]  # (n, n_terms): description of each row's bins in the columns of each term
+    # (n, n_terms): contribution of each term: to the log-odds of the second label if there are two
+    # labels, to the log-odds of each label if there are more, or to the mean outcome
     contributions: Floats
-    intercept: Any
+    intercept: Any  # (n_classes,): intercept, to which the contributions are added
 
     @property
     def total(self) -> Floats:

@@ -40,56 +40,35 @@ BinnedChunk: TypeAlias = tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class TrainingData:
-    """Private and public rows of one fit.
+    """Private and public rows of one fit."""
 
-    Attributes
-    ----------
-    schema : Schema
-        Columns, determined from public rows. Adjacent one-hot columns are combined into a single
-        categorical column.
-    rows : FineBinnedRows
-        Training rows with their targets. For voting trees, the training rows include the labelled
-        public rows.
-    X_public : ndarray of float64, shape (m, n_columns)
-        Encoded public rows. Columns without public values are filled from a reference sample.
-        Without public rows, the array is a reference grid.
-    n_private : int
-        Number of private rows.
-    n_public : int
-        Number of public rows.
-    classes : ndarray or None
-        Sorted labels, or None for a regression. The targets of a regression are multiples of 1 /
-        TARGET_LEVELS between 0 and 1.
-    outcome_bounds : tuple of float, or None
-        The two outcomes that are encoded as 0 and 1.
-    assumptions : tuple of str
-        Assumptions about the columns, listed in the receipt.
-    public_labels : PublicLabels, optional
-        Labels or targets of public rows.
-    directions : ndarray of int8, shape (n_columns,), optional
-        Monotone constraints of the columns of `schema`.
-    public_margins : PublicMargins, optional
-        Public model, with its margins on the public rows. The margins of private rows are stored in
-        `rows`.
-    has_actual_values : ndarray of bool, shape (n_columns,), optional
-        Mask of the columns of `schema` without synthetic public values. Only these columns are used
-        to report a drift of the public rows. By default all columns.
-    is_described : bool, default=False
-        Whether the public rows were generated from a description of the columns.
-    """
-
+    # Columns, determined from public rows. Adjacent one-hot columns are combined into a single
+    # categorical column.
     schema: Schema
+    # Training rows with their targets. For voting trees, the training rows include the labelled
+    # public rows.
     rows: FineBinnedRows
+    # (m, n_columns): encoded public rows. Columns without public values are filled from a reference
+    # sample. Without public rows, the array is a reference grid.
     X_public: Floats
-    n_private: int
-    n_public: int
+    n_private: int  # number of private rows
+    n_public: int  # number of public rows
+    # Sorted labels, or None for a regression. The targets of a regression are multiples of 1 /
+    # TARGET_LEVELS between 0 and 1.
     classes: NDArray[Any] | None
+    # the two outcomes that are encoded as 0 and 1
     outcome_bounds: tuple[float, float] | None = None
-    assumptions: tuple[str, ...] = ()
-    public_labels: PublicLabels | None = None
+    assumptions: tuple[str, ...] = ()  # assumptions about the columns, listed in the receipt
+    public_labels: PublicLabels | None = None  # labels or targets of public rows
+    # (n_columns,): monotone constraints of the columns of `schema`
     directions: Directions | None = None
+    # Public model, with its margins on the public rows. The margins of private rows are stored in
+    # `rows`.
     public_margins: PublicMargins | None = None
+    # (n_columns,): mask of the columns of `schema` without synthetic public values. Only these
+    # columns are used to report a drift of the public rows. By default all columns.
     has_actual_values: Mask | None = None
+    # whether the public rows were generated from a description of the columns
     is_described: bool = False
 
     @property
@@ -183,8 +162,6 @@ def read_training_data(
         Estimator whose parameters are used.
     X, y, X_public, y_public, is_public, groups
         As in `fit`.
-    ledger : Ledger, optional
-        Ledger of the fit, which chooses the rows of each person.
     target_reader : TargetReader, optional
         Reader that validates and encodes `y`. By default, `y` contains labels.
     train_on_public_labels : bool, default=False
@@ -315,19 +292,7 @@ def bin_rows(
     dtype: DTypeLike,
     n_jobs: int | None,
 ) -> FineBinnedRows:
-    """Return the private rows in fine bins, followed by the labelled public rows.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Private rows. Data set. At a site, it contains only the rows of that site.
-    n_private : int
-        Number of private rows.
-    labelled : list of BinnedChunk
-        Labelled public rows to be used as training rows.
-    fine_binner, public_margins, dtype, n_jobs
-        As in `_encoded_chunks`.
-    """
+    """Return the private rows in fine bins, followed by the labelled public rows."""
     private = _encoded_chunks(dataset, fine_binner, public_margins, dtype, n_jobs)
     n = n_private + sum(len(y) for _, y, _ in labelled)
     n_margins = 0 if public_margins is None else len(public_margins.of_public)
@@ -342,21 +307,7 @@ def _encoded_chunks(
     dtype: DTypeLike,
     n_jobs: int | None,
 ) -> Iterator[BinnedChunk]:
-    """Yield the fine bins, targets and public margins of the private rows, chunk by chunk.
-
-    Parameters
-    ----------
-    dataset : Dataset
-        Private rows.
-    fine_binner : Binner
-        Fine bins of the folded columns.
-    public_margins : PublicMargins or None
-        The public model.
-    dtype : dtype
-        Type of the targets.
-    n_jobs : int, optional
-        Number of threads.
-    """
+    """Yield the fine bins, targets and public margins of the private rows, chunk by chunk."""
     if public_margins is None:
         for codes, y in dataset.codes(fine_binner.source_encoders, dtype, n_jobs):
             yield fine_binner.fold(codes), y, NO_MARGINS
@@ -375,18 +326,6 @@ def _public_labels(targets: Targets, is_imputed: NDArray[np.bool_]) -> PublicLab
 
     Rows with an imputed value are excluded, since their labels were not observed together with the
     imputed value.
-
-    Parameters
-    ----------
-    targets : Targets
-        Encoded targets.
-    is_imputed : ndarray of bool, shape (m,)
-        Indicator of public rows with an imputed value.
-
-    Returns
-    -------
-    PublicLabels or None
-        The labels or outcomes, or None if no public row is labelled.
     """
     rows = np.flatnonzero(targets.has_target)
     is_observed = ~is_imputed[rows]

@@ -22,18 +22,12 @@ difference over n_bins / SLOPE_WINDOW bins on either side."""
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear:
-    """Interpolation of a column's step function by straight lines through the bin centres.
+    """Interpolation of a column's step function by straight lines through the bin centres."""
 
-    Attributes
-    ----------
-    bin_centres, slopes : ndarray of float64, shape (n_bins - 1,)
-        Centre and local slope of each bin, except the bin for missing values.
-    low, high : float
-        Range of the public values.
-    """
-
+    # (n_bins - 1,): centre and local slope of each bin, except the bin for missing values
     bin_centres: Floats
     slopes: Floats
+    # range of the public values
     low: float
     high: float
 
@@ -42,13 +36,6 @@ class PiecewiseLinear:
 
         The difference between both scores estimates the discretisation error. The difference is 0
         for missing values.
-
-        Parameters
-        ----------
-        bins : ndarray of int, shape (n,)
-            Bins of the values.
-        values : ndarray of float64, shape (n,)
-            Values of the column.
         """
         is_number = bins < len(self.bin_centres)
         deviations = np.zeros(len(bins))
@@ -71,8 +58,6 @@ def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
 
     Parameters
     ----------
-    bins : ColumnBins
-        Bins of the column.
     scores : ndarray of float64, shape (n_bins,)
         Score of each bin. The last bin is for missing values.
     """
@@ -137,15 +122,7 @@ class PredictionVariance:
         return [*codes, *(apply_tree(tree.splits, codes) for tree in self._trees)]
 
     def variances(self, codes: BinCodes, rows: Floats) -> Floats:
-        """Return the posterior variance of each row's predicted mean, shape (n,).
-
-        Parameters
-        ----------
-        codes : ndarray of int, shape (n_columns, n)
-            Bin codes of the rows.
-        rows : ndarray of float64, shape (n, n_columns)
-            The same rows in encoded form.
-        """
+        """Return the posterior variance of each row's predicted mean, shape (n,)."""
         total = np.full(len(rows), self._constant)
         for term_codes, variances in zip(self._codes_of_terms(codes), self._variances, strict=True):
             total += variances[term_codes]

@@ -149,21 +149,11 @@ class BaseAccuracy:
 
 
 class LabellerDraw(NamedTuple):
-    """Sizes and ε of the exponential mechanism's draw in a relabelling round.
+    """Sizes and ε of the exponential mechanism's draw in a relabelling round."""
 
-    Attributes
-    ----------
-    n_scored : int
-        Number of labelled rows whose errors are the scores of the draw.
-    n_listed : int
-        Number of rows whose labellings are enumerated, including the scored rows.
-    epsilon : float
-        Privacy budget ε of the exponential mechanism.
-    """
-
-    n_scored: int
-    n_listed: int
-    epsilon: float
+    n_scored: int  # number of labelled rows whose errors are the scores of the draw
+    n_listed: int  # number of rows whose labellings are enumerated, including the scored rows
+    epsilon: float  # privacy budget ε of the exponential mechanism
 
 
 def labeller_error(
@@ -180,17 +170,6 @@ def labeller_error(
         Function that returns an upper bound on the logarithm of the number of labellings of n rows.
     beta : float
         Probability, in (0, 1), with which the bound may fail.
-
-    Returns
-    -------
-    float
-        A sum of bounds that each fail with probability b = beta / (2 r + 1), for r labellers. Let L
-        denote `log_n_labelings`, and let the first labeller have N rows, s of which are scored. The
-        terms for the first labeller are ``2 (L(N) + ln(1 / b)) / (epsilon s)`` for the draw
-        (Proposition A.1), plus ``1 / s + sqrt((s + 1) (L(2 s) + ln(2 / b))) / s`` and ``sqrt(ln(1 /
-        b) / (2 s))`` for sampling. For each later labeller, some labelling makes no error. The same
-        bound for the draw therefore applies, and `relative_deviation_bound` for pairs of rules
-        extends it to the population.
 
     References
     ----------
@@ -220,23 +199,6 @@ def labeller_error(
 
 def relative_deviation_bound(error: float, n: int, log_pairs: float, beta: float) -> float:
     """Return a bound on the population disagreement of two rules, given n sampled rows.
-
-    Parameters
-    ----------
-    error : float
-        Fraction of the n rows on which the rules disagree.
-    n : int
-        Number of rows.
-    log_pairs : float
-        Logarithm of the number of subsets of 2n rows on which some pair of rules disagrees.
-    beta : float
-        Probability, in (0, 1), with which the bound may fail for some pair.
-
-    Returns
-    -------
-    float
-        ``x + L / 2 + sqrt(x L + L^2 / 4)`` with ``L = 4 (log_pairs + ln(4 / beta)) / n``, based on
-        relative deviations. The same bound holds if the population and the rows are exchanged.
 
     References
     ----------
@@ -371,18 +333,6 @@ def n_label_boost(
 
 def n_labelled_paper(alpha: float, beta: float, d: int) -> int:
     """Return the number of labelled rows that suffices for every round of Algorithm 3.
-
-    Parameters
-    ----------
-    alpha, beta : float
-        Error of the base learner, and the probability with which it may exceed this error.
-    d : int
-        VC dimension of the class.
-
-    Returns
-    -------
-    int
-        ``96000 d / alpha ln(2240 / (alpha beta))``, rounded up.
 
     References
     ----------

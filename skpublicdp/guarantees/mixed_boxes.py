@@ -74,12 +74,6 @@ def axis_box_guarantee(
         Number of rules, which are all equally likely.
     status_error : float, default=0.0
         Maximum probability that a row of the population is private and has the public label.
-
-    Returns
-    -------
-    Promise
-        The sum of four bounds, which account for faces at public values, for private rows with the
-        public label, for the private draw, and for sampling. Proof: docs/proofs/mixtures.md.
     """
     check_ranges(beta=beta, epsilon=epsilon, d=d)
     beta_share = beta / 3  # the draw, sampling of the rule, and sampling of the best box

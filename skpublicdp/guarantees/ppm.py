@@ -32,13 +32,6 @@ def cone_count(supports: int, d: int) -> int:
     """Return the number of cones of d halfspaces through points in general position, 1 <= d <= 3.
 
     The number includes the empty set and the entire space. On a line, the cones are the half-lines.
-
-    Parameters
-    ----------
-    supports : int
-        Number of points.
-    d : int
-        Dimension of the space.
     """
     s = supports  # as in the Notes of `n_ppm`; the first 2 are the empty set and the whole space
     if d == 1:
@@ -50,22 +43,6 @@ def cone_count(supports: int, d: int) -> int:
 
 def support_loss(supports: int, beta: float, d: int) -> float:
     """Return a bound on the error due to a random choice of supporting public rows.
-
-    Parameters
-    ----------
-    supports : int
-        Number of public rows that support halfspaces; these rows are a uniformly random subset.
-    beta : float
-        Probability, in (0, 1), over the choice of the subset, with which the bound may fail.
-    d : int
-        Dimension of the affine hull of the public rows, which is at most the number of features.
-
-    Returns
-    -------
-    float
-        ``1 - (beta / C(s, k))^(1 / (s - k))`` for s supports and k = d(d + 1)/2, at most 1. For any
-        rows and any halfspace, some cone errs only on the rows on which the halfspace errs, plus at
-        most this fraction of the public rows.
 
     Notes
     -----
@@ -127,14 +104,6 @@ def ppm_guarantee(
         Whether the rules are cones instead of all intersections of at most d halfspaces.
     status_error : float, default=0.0
         Maximum probability that a row of the population is private and has the public label.
-
-    Returns
-    -------
-    Promise
-        The sum of four bounds, which account for random supports (`support_loss`), for private rows
-        with the public label, for the private draw, and for sampling. The bounds are those of the
-        agnostic case of `n_ppm`; for `status_error` and for the sampling of intersections, see
-        docs/proofs/mixtures.md.
     """
     check_ranges(beta=beta, epsilon=epsilon, d=d)
     is_random_subset = supports < n_public
@@ -164,30 +133,16 @@ def status_assumption(status_error: float) -> str:
 
 
 class ErrorCounts(NamedTuple):
-    """Errors of a drawn rule on rows that did not generate its family.
+    """Errors of a drawn rule on rows that did not generate its family."""
 
-    Attributes
-    ----------
-    n_private : int
-        Number of private rows.
-    noisy_private_errors : int
-        Number of private rows that the rule mislabels, plus discrete Laplace noise.
-    noise_scale : Fraction
-        Scale b of the noise: the probability of z is proportional to exp(-abs(z) / b).
-    n_public : int
-        Number of public rows.
-    n_held_out : int
-        Number of public rows that did not generate halfspaces.
-    held_out_errors : int
-        Number of held-out public rows that the rule mislabels.
-    """
-
-    n_private: int
+    n_private: int  # number of private rows
+    # number of private rows that the rule mislabels, plus discrete Laplace noise
     noisy_private_errors: int
+    # scale b of the noise: the probability of z is proportional to exp(-abs(z) / b)
     noise_scale: Fraction
-    n_public: int
-    n_held_out: int
-    held_out_errors: int
+    n_public: int  # number of public rows
+    n_held_out: int  # number of public rows that did not generate halfspaces
+    held_out_errors: int  # number of held-out public rows that the rule mislabels
 
 
 def evaluated_guarantee(counts: ErrorCounts, beta: float, log_rules: float) -> Promise:
@@ -205,13 +160,6 @@ def evaluated_guarantee(counts: ErrorCounts, beta: float, log_rules: float) -> P
     log_rules : float
         Natural logarithm of the number of rules that can be drawn, given the public rows that
         generate halfspaces.
-
-    Returns
-    -------
-    Promise
-        The maximum error compatible with confidence limits for four numbers, each of which may fail
-        with probability ``beta / 4``: the noise, the error on private rows, the error on public
-        rows and the fraction of public rows. Proof: docs/proofs/mixtures.md.
     """
     check_ranges(beta=beta)
     beta_share = beta / 4
@@ -256,19 +204,6 @@ def laplace_quantile(scale: Fraction, beta: float) -> int:
 def upper_binomial_limit(successes: int, n: int, log_beta: float) -> float:
     """Return the upper Clopper-Pearson (1934) confidence limit of a binomial probability.
 
-    Parameters
-    ----------
-    successes, n : int
-        Numbers of successes and trials.
-    log_beta : float
-        Natural logarithm of the probability, in (0, 1), with which the limit may fail.
-
-    Returns
-    -------
-    float
-        The probability p for which at most this number of successes has probability exp(log_beta);
-        1 if all trials are successes, or if exp(log_beta) is below the smallest float.
-
     Examples
     --------
     >>> round(upper_binomial_limit(0, 100, math.log(0.05)), 4)
@@ -283,22 +218,15 @@ def upper_binomial_limit(successes: int, n: int, log_beta: float) -> float:
 
 
 class Complexity(NamedTuple):
-    """Size of a family of halfspace intersections or cones, for the bound on the sampling error.
+    """Size of a family of halfspace intersections or cones, for the bound on the sampling error."""
 
-    Attributes
-    ----------
-    compression_size : int
-        Number of rows that determine a rule, denoted by k in the Notes of `n_ppm`.
-    log_members : float
-        Natural logarithm of the number of rules, used in the union bound for the private draw.
-    log_reconstructions : float
-        Natural logarithm of N in the Notes of `n_ppm`, which is the number of ways to construct a
-        rule from its k rows, including rows that span a flat of lower dimension. This number is
-        used in the union bound for sampling.
-    """
-
+    # number of rows that determine a rule, denoted by k in the Notes of `n_ppm`
     compression_size: int
+    # natural logarithm of the number of rules, used in the union bound for the private draw
     log_members: float
+    # Natural logarithm of N in the Notes of `n_ppm`, which is the number of ways to construct a
+    # rule from its k rows, including rows that span a flat of lower dimension. This number is used
+    # in the union bound for sampling.
     log_reconstructions: float
 
 

@@ -310,34 +310,7 @@ def choose_n_rounds(
     rows_per_person: int = 1,
     alpha: float | None = None,
 ) -> int:
-    """Return the number of rounds of multiplicative weights with the smallest error bound.
-
-    Parameters
-    ----------
-    n : int
-        Number of private rows.
-    n_queries : int
-        Size of the cover.
-    log_cells : float
-        Natural logarithm of the size of the representative domain.
-    epsilon : float
-        Privacy budget of all rounds together.
-    rho : float
-        zCDP budget of all rounds together; 0 if δ = 0.
-    beta : float
-        Probability with which the bound may fail.
-    rows_per_person : int, default=1
-        Maximum number of private rows per person.
-    alpha : float, optional
-        Error that is considered sufficient. The rounds end when the error without noise reaches
-        alpha / 2.
-
-    Returns
-    -------
-    int
-        The best number in `PMW_ROUND_CHOICES`, or a smaller number if `alpha` requires fewer
-        rounds.
-    """
+    """Return the number of rounds of multiplicative weights with the smallest error bound."""
 
     def error(n_rounds: int) -> float:
         round_epsilon = approximate_round_budget(n_rounds, epsilon, rho)

@@ -44,20 +44,6 @@ MAX_BLR_POINTS = 1000
 def n_levels(n: int, epsilon: float) -> int:
     """Return the number of levels at which `QuantileSanitizer` bisects a column at medians.
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    epsilon : float
-        Privacy budget of the column.
-
-    Returns
-    -------
-    int
-        The result is 0 if there are too few rows for any median. Otherwise, it is between 2 and 6,
-        and increases by one whenever ``n * epsilon`` is four times larger. The rule is a heuristic:
-        a few accurate cuts result in a small cover.
-
     Examples
     --------
     >>> [n_levels(n, 1.0) for n in (10, 100, 1_000, 10_000)]
@@ -224,21 +210,6 @@ def approximation_error(n_points: int, domain_size: int, n_queries: int) -> floa
 
 def n_blr_points(n: int, epsilon: float, *, domain_size: int, n_queries: int) -> int:
     """Return the number of points for which the error bound of `BLRSanitizer` is smallest.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    epsilon : float
-        Privacy budget.
-    domain_size, n_queries : int
-        See `blr_error`.
-
-    Returns
-    -------
-    int
-        Among the numbers of points with at most 2^16 datasets, the number with the smallest sum of
-        `approximation_error` and the error of the draw.
 
     Examples
     --------

@@ -58,17 +58,10 @@ class AxisBox(Polytope):
 
 
 class AxisPool(NamedTuple):
-    """Halfspaces ``x_j >= v`` and ``x_j <= v`` at values of public rows.
+    """Halfspaces ``x_j >= v`` and ``x_j <= v`` at values of public rows."""
 
-    Attributes
-    ----------
-    halfspaces : HalfspaceSet
-        The closed halfspaces, whose normals have length 1.
-    missed : int
-        Maximum number of public rows strictly between two neighbouring cut values of a column.
-    """
-
-    halfspaces: HalfspaceSet
+    halfspaces: HalfspaceSet  # the closed halfspaces, whose normals have length 1
+    # maximum number of public rows strictly between two neighbouring cut values of a column
     missed: int
 
 

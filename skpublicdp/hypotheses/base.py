@@ -37,10 +37,9 @@ class FeatureName(str):
     ----------
     name : str
         Name of the column.
-    write : callable, optional
-        Function that formats a number in the column as text in printed rules.
     """
 
+    # function that formats a number in the column as text in printed rules
     write: Callable[[float], str]
 
     def __new__(cls, name: str, write: Callable[[float], str] | None = None) -> FeatureName:
@@ -285,15 +284,6 @@ def check_public_values(
 
     A fit that spends budget before it builds the cover calls this function first. The classes that
     are parameters of the class, as in `Union`, are also checked.
-
-    Parameters
-    ----------
-    hypotheses : HypothesisClass or any other object
-        Hypothesis class. Nothing is checked for other objects, such as None.
-    tables : iterable of (ndarray of float64, shape (m, n_features)), or None
-        Public rows and the ends of declared bounds.
-    feature_names : tuple of str
-        Names of the columns.
     """
     if not isinstance(hypotheses, HypothesisClass):
         return
@@ -325,32 +315,14 @@ def check_count(name: str, value: Any, minimum: int = 1) -> None:
 
 def tabulate(
     cover: Cover,
-    X: ArrayLike,
-    y: ArrayLike,
-    weights: ArrayLike | None = None,
+    X: ArrayLike,  # (n, n_features)
+    y: ArrayLike,  # (n,)
+    weights: ArrayLike | None = None,  # (n,)
     n_jobs: int | None = None,
 ) -> Integers:
     """Return the table defined by `cover.tabulate`, computed in chunks by joblib workers.
 
     The table depends on neither the chunks nor the number of workers.
-
-    Parameters
-    ----------
-    cover : Cover
-        The cover.
-    X : array-like of float, shape (n, n_features)
-        Rows.
-    y : array-like of int, shape (n,)
-        Label codes of the rows.
-    weights : array-like of int, shape (n,), optional
-        Non-negative weights; the default weights are all 1.
-    n_jobs : int, optional
-        Number of joblib threads.
-
-    Returns
-    -------
-    ndarray of int64
-        The table.
     """
     X = np.asarray(X, dtype=np.float64)
     y = np.asarray(y, dtype=np.intp)

@@ -133,18 +133,7 @@ class ConjunctionCover(Cover):
         return OneOf([Choice(Lazy(n_literals, build, step), self._prior), Leaf(constants)])
 
     def _conjunctions(self, base_errors: int, excess: Integers, n_literals: int) -> Family:
-        """Return nested choices of the remaining literals.
-
-        Parameters
-        ----------
-        base_errors : int
-            Error count of the rule whose condition never holds.
-        excess : ndarray of int64, shape (*batch, *n_literals * (n_splits + 1,))
-            Excess weight of the first label on the rows that satisfy the chosen literals and exceed
-            the further splits.
-        n_literals : int
-            Number of literals that remain to be chosen.
-        """
+        """Return nested choices of the remaining literals."""
         if n_literals == 0:
             return Leaf(base_errors + excess[..., None])  # a family of one conjunction each
         excess = _sum_by_literal(excess, excess.ndim - n_literals)
@@ -231,21 +220,6 @@ class Conjunctions(HypothesisClass):
 
 
 def _sum_by_literal(values: Integers, axis: int) -> Integers:
-    """Return sums over the rows for which each literal holds.
-
-    Parameters
-    ----------
-    values : ndarray of int64
-        Values along the axis: the sum over all rows, followed by the sum over the rows above each
-        split.
-    axis : int
-        The axis along which the sums are arranged.
-
-    Returns
-    -------
-    ndarray of int64
-        Values along the axis: the sum for each literal `x > threshold`, followed by the sum for
-        each literal `x <= threshold`.
-    """
+    """Return sums over the rows for which each literal holds."""
     total, above = np.split(values, [1], axis=axis)
     return np.concatenate([above, total - above], axis=axis)

@@ -149,30 +149,13 @@ def _symmetrize(table: Integers) -> Integers:
 
 
 def pair_counts(
-    columns: Sequence[NDArray[np.integer[Any]]],
+    columns: Sequence[NDArray[np.integer[Any]]],  # (n,)
     sizes: Sequence[int],
     y: Codes,
     weights: Integers,
     n_classes: int,
 ) -> Iterator[tuple[int, int, Integers]]:
-    """For each pair of discretised columns, yield the weight of rows by label and pair of cells.
-
-    Parameters
-    ----------
-    columns : sequence of ndarray of int, shape (n,)
-        The cell of each row in each column.
-    sizes : sequence of int
-        Number of cells of each column.
-    y, weights, n_classes
-        See `contingency_table`.
-
-    Yields
-    ------
-    first, second : int
-        Indices of the columns, first <= second.
-    ndarray of int64, shape (n_classes, sizes[first], sizes[second])
-        The weights. For first == second, the non-zero weights are on the diagonal.
-    """
+    """For each pair of discretised columns, yield the weight of rows by label and pair of cells."""
     row_weights = None if (weights == 1).all() else weights
     for first, second in itertools.combinations_with_replacement(range(len(columns)), 2):
         shape = (n_classes, sizes[first], sizes[second])

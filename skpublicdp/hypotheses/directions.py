@@ -28,25 +28,7 @@ MAX_SPARSE_FEATURES = 6
 
 
 def draw_directions(points: Floats, size: int, sparse_share: float = SPARSE_SHARE) -> Floats:
-    """Return random directions that depend on public rows, with a fixed seed.
-
-    Parameters
-    ----------
-    points : ndarray of float64, shape (m, n_features)
-        Public rows.
-    size : int
-        Number of directions.
-    sparse_share : float, default=0.2
-        Fraction of directions that use two to four features.
-
-    Returns
-    -------
-    ndarray of float64, shape (at most size, n_features)
-        Directions in the units of the rows, up to sign. Besides the sparse directions, 10% are
-        isotropic, 10% are isotropic among whitened rows, and the others are differences of
-        standardised public rows. Features that are constant among the public rows have weight 0.
-        With a single feature, there is only one direction.
-    """
+    """Return random directions that depend on public rows, with a fixed seed."""
     n_features = points.shape[1]
     varies, scale = feature_scales(points)
     if n_features == 1 or not varies.any():
@@ -99,22 +81,6 @@ def _sparse_moves(centre: Floats, varies: Mask, size: int, seed: int) -> Floats:
     """Return random directions with the features of `centre`, and as many with one more feature.
 
     A single feature has no other direction, so all directions then use one additional feature.
-
-    Parameters
-    ----------
-    centre : ndarray of float64, shape (n_features,)
-        The direction to be refined.
-    varies : ndarray of bool, shape (n_features,)
-        Mask of the features that are not constant among the public rows.
-    size : int
-        Number of directions of each kind.
-    seed : int
-        Random seed.
-
-    Returns
-    -------
-    ndarray of float64, shape (2 * size, n_features)
-        The directions. Directions with one additional feature come first.
     """
     generator = np.random.default_rng(seed)
     moves = generator.normal(size=(2 * size, len(centre))) * (centre != 0)

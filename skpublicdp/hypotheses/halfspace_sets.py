@@ -46,18 +46,12 @@ POOL_SPARSE_SHARE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class HalfspaceSet:
-    """Set of closed halfspaces, each of which contains the rows x with `normal @ x >= offset`.
+    """Set of closed halfspaces, each of which contains the rows x with `normal @ x >= offset`."""
 
-    Parameters
-    ----------
-    normals : ndarray of float64, shape (size, n_features)
-        Normals, pointing inwards. Each normal is scaled to make its largest coefficient 1 or -1.
-    offsets : ndarray of float64, shape (size,)
-        Offsets; a row on the hyperplane is inside the halfspace.
-    """
-
+    # (size, n_features): normals, pointing inwards. Each normal is scaled to make its largest
+    # coefficient 1 or -1.
     normals: Floats
-    offsets: Floats
+    offsets: Floats  # (size,): offsets; a row on the hyperplane is inside the halfspace
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -66,20 +60,7 @@ class HalfspaceSet:
         return HalfspaceSet(self.normals[index], self.offsets[index])
 
     def contains(self, X: Floats, out: NDArray[np.float32] | None = None) -> NDArray[np.float32]:
-        """Return whether each row is inside each halfspace, for both scoring and prediction.
-
-        Parameters
-        ----------
-        X : ndarray of float64, shape (n, n_features)
-            Rows.
-        out : ndarray of float32, shape (size, n), optional
-            Output array.
-
-        Returns
-        -------
-        ndarray of float32, shape (size, n)
-            1 inside, 0 outside.
-        """
+        """Return whether each row is inside each halfspace, for both scoring and prediction."""
         if out is None:
             out = np.empty((len(self), len(X)), dtype=np.float32)
         columns = np.ascontiguousarray(X.T)
@@ -173,21 +154,7 @@ class AffineHull:
         )
 
     def supported_halfspaces(self, *subsets: Codes) -> HalfspaceSet:
-        """Return one halfspace supported by each subset of points, and all opposite halfspaces.
-
-        Parameters
-        ----------
-        *subsets : ndarray of intp, shape (n_subsets, size)
-            Indices of distinct points. A subset has at most as many points as the hull has
-            dimensions.
-
-        Returns
-        -------
-        HalfspaceSet
-            One halfspace per subset, even if a subset supports several halfspaces. The points on a
-            hyperplane, up to rounding, are inside its halfspace and inside the opposite halfspace.
-            Hyperplanes that contain the same points are returned only once.
-        """
+        """Return one halfspace supported by each subset of points, and all opposite halfspaces."""
         planes = [
             self._hyperplanes_through(self._unit_normals(indices) @ self._basis, indices)
             for indices in subsets
@@ -266,34 +233,13 @@ class AffineHull:
 
 
 def count_dimensions(points: Floats, feature_names: tuple[str, ...]) -> int:
-    """Return the number of dimensions of the affine hull of public points, 0 without points.
-
-    Raises
-    ------
-    ValueError
-        If products of the values of a column overflow.
-    """
+    """Return the number of dimensions of the affine hull of public points, 0 without points."""
     check_magnitudes(points, feature_names, "halfspaces")
     return len(AffineHull(points).axes) if len(points) else 0
 
 
 def all_supported_halfspaces(hull: AffineHull, min_points: int = 1) -> HalfspaceSet:
-    """Return C_pub of Algorithm 1: halfspaces supported by at most d points, and their opposites.
-
-    Parameters
-    ----------
-    hull : AffineHull
-        Affine hull of distinct public points. Its dimension is d.
-    min_points : int, default=1
-        Minimum number of supporting points. The halfspaces that d points support suffice for
-        Corollary 4.4. Smaller sets are useful if the points span fewer dimensions: they add
-        hyperplanes that do not contain these dimensions.
-
-    Returns
-    -------
-    HalfspaceSet
-        The halfspaces.
-    """
+    """Return C_pub of Algorithm 1: halfspaces supported by at most d points, and opposites."""
     m, d = hull.coordinates.shape
     subsets = [
         np.array(list(itertools.combinations(range(m), size)))
@@ -313,21 +259,6 @@ def n_supported_halfspaces(m: int, d: int, min_points: int = 1) -> int:
 def net_size(alpha: float, d: int) -> int:
     """Return the pool size that approximates every halfspace to within `alpha`.
 
-    Parameters
-    ----------
-    alpha : float
-        Maximum fraction of the public rows, in (0, 1), on which a halfspace and its approximation
-        may disagree.
-    d : int
-        Number of dimensions.
-
-    Returns
-    -------
-    int
-        Number of halfspaces that are supported by subsets of ``d / alpha`` points. The subsets
-        contain at most two points, or at most three points if d >= 3. In one dimension, the pool is
-        finer than `alpha`.
-
     Examples
     --------
     >>> net_size(0.05, 1), net_size(0.05, 2), net_size(0.2, 2)
@@ -342,27 +273,7 @@ def net_size(alpha: float, d: int) -> int:
 def random_supported_halfspaces(
     hull: AffineHull, point_of_row: Codes, max_halfspaces: int
 ) -> HalfspaceSet:
-    """Return a random sample, with a fixed seed, of the halfspaces that d points support.
-
-    Parameters
-    ----------
-    hull : AffineHull
-        Affine hull of more than d distinct public points.
-    point_of_row : ndarray of intp, shape (n_rows,)
-        Index of the point that corresponds to each public row. Points that correspond to many rows
-        are drawn more often.
-    max_halfspaces : int
-        Maximum number of halfspaces.
-
-    Returns
-    -------
-    HalfspaceSet
-        The halfspaces and their opposites. In one dimension, the halfspaces are placed at evenly
-        spaced quantiles. In several dimensions, most of the halfspaces are supported by d random
-        rows. One in eight hyperplanes is a facet of the convex hull of a random subset of the rows.
-        Facets are needed for Observation 4.2 if hardly any row is mislabelled, and d random rows
-        rarely support a facet.
-    """
+    """Return a random sample, with a fixed seed, of the halfspaces that d points support."""
     n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
     if hull.coordinates.shape[1] == 1:
         ranks = middle_ranks(n_hyperplanes, len(point_of_row))
@@ -427,14 +338,6 @@ def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> Half
         Maximum number of halfspaces.
     alpha : float
         Spacing of the public quantiles at which thresholds are placed.
-
-    Returns
-    -------
-    HalfspaceSet
-        The halfspaces and their opposites. Half of the hyperplanes have directions from
-        `draw_directions` and thresholds at public quantiles. The other half have isotropic normals
-        and pass through uniformly distributed points of a box around the rows, in standard
-        deviations.
     """
     generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
     varies, scale = feature_scales(points)
@@ -486,11 +389,6 @@ def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int)
         Number of halfspaces to return, which is at least the number of centres.
     step : int
         Number of the refinement, starting at 1; each step halves the distances.
-
-    Returns
-    -------
-    HalfspaceSet
-        The centres, followed by the halfspaces around each centre in turn.
     """
     generator = np.random.default_rng(step)  # fixed seed: a function of the public rows
     points = points[np.lexsort(points.T)]  # the result does not depend on the order of rows

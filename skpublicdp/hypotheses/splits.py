@@ -43,15 +43,9 @@ CELL_BLOCK_ROWS = 1 << 15
 
 
 class Predicates(ABC):
-    """Boolean conditions on single columns, used as the splits of a tree.
+    """Boolean conditions on single columns, used as the splits of a tree."""
 
-    Attributes
-    ----------
-    features : ndarray of intp, shape (n_predicates,)
-        Column of each predicate.
-    """
-
-    features: Codes
+    features: Codes  # (n_predicates,): column of each predicate
 
     def __len__(self) -> int:
         return len(self.features)
@@ -79,21 +73,7 @@ class Predicates(ABC):
     def indicators(
         self, X: NDArray[Any], out: NDArray[np.float32] | None = None
     ) -> NDArray[np.float32]:
-        """Return whether each row satisfies each predicate, for both scoring and prediction.
-
-        Parameters
-        ----------
-        X : ndarray, shape (n, n_features)
-            Rows without NaN.
-        out : ndarray of float32, shape (n_predicates, n), optional
-            Output array.
-
-        Returns
-        -------
-        ndarray of float32, shape (n_predicates, n)
-            1 if a row satisfies a predicate and 0 otherwise, as an operand of an exact matrix
-            product.
-        """
+        """Return whether each row satisfies each predicate, for both scoring and prediction."""
         if out is None:
             out = np.empty((len(self), len(X)), dtype=np.float32)
         features = np.unique(self.features).tolist()
@@ -105,40 +85,16 @@ class Predicates(ABC):
     def tabulate(
         self, X: NDArray[Any], y: Codes, weights: Integers, n_classes: int, order: int
     ) -> Integers:
-        """Return the weight of the rows by label and by combination of satisfied predicates.
-
-        Parameters
-        ----------
-        X, y, weights
-            Rows, their label codes and their weights, as in `Cover.tabulate`.
-        n_classes : int
-            Number of labels.
-        order : {0, 1, 2, 3}
-            Number of predicates that are combined.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_classes,) + order * (n_predicates + 1,)
-            The predicate at index 0 is always true. For order 2, entry (c, i, j) is the weight of
-            the rows with label c that satisfy i and j. Hence (c, i, 0) is the weight of the rows
-            with label c that satisfy i, and (c, 0, 0) is the total weight of label c.
-        """
+        """Return the weight of the rows by label and by combination of satisfied predicates."""
         return contingency_table(self.indicators, len(self), X, y, weights, n_classes, order)
 
 
 @dataclass(frozen=True, eq=False)
 class Splits(Predicates):
-    """Predicates `x[feature] > threshold`.
+    """Predicates `x[feature] > threshold`."""
 
-    Parameters
-    ----------
-    features : ndarray of intp, shape (n_splits,)
-        Column of each split.
-    thresholds : ndarray of float64, shape (n_splits,)
-        A row is above a split if its value is strictly greater than the threshold.
-    """
-
-    features: Codes
+    features: Codes  # (n_splits,): column of each split
+    # (n_splits,): a row is above a split if its value is strictly greater than the threshold
     thresholds: Floats
 
     def __getitem__(self, index: int | slice | Codes) -> Splits:
@@ -271,12 +227,6 @@ def quantile_thresholds(column: Floats, alpha: float) -> Floats:
         exceeds this fraction. If alpha is below 1/m, every gap between distinct values gets a
         threshold.
 
-    Returns
-    -------
-    ndarray of float64
-        Thresholds in increasing order. Each threshold is the shortest decimal number in the middle
-        half of a gap between neighbouring distinct values.
-
     Examples
     --------
     >>> quantile_thresholds(np.arange(10.0), alpha=0.25)
@@ -322,19 +272,6 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
     """Return splits of all features at public quantiles, omitting equivalent splits.
 
     Splits are equivalent if they partition the public rows into the same two sets.
-
-    Parameters
-    ----------
-    public : PublicSample
-        Public rows.
-    alpha : float
-        Quantile spacing.
-
-    Returns
-    -------
-    Splits
-        The splits, ordered by feature. Among equivalent splits, the first is kept: Alon, Bassily
-        and Moran (2019), Algorithm 1, requires one representative per dichotomy.
     """
     columns = public.X.T
     thresholds = [quantile_thresholds(column, alpha) for column in columns]
@@ -382,14 +319,6 @@ def measure_cuts(
         and the new position.
     splits : Predicates, optional
         The splits from `public_splits`; the default is all quantiles.
-
-    Returns
-    -------
-    Cuts
-        Maximum number of rows between a cut and the nearest threshold; a cut beyond all rows also
-        counts as a threshold. The result is 0 if every gap between distinct values has a threshold.
-        At most ``alpha m`` of the m rows lie between neighbouring thresholds, unless these rows
-        have a single value. The number is therefore at most half of ``alpha m``.
     """
     m = len(public.X)
     max_distance = n_thresholds = 0
@@ -420,21 +349,6 @@ def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integ
 
     A split with few rows on one side changes few predictions, so its weight is small. The total
     weight of a feature should not grow in proportion to its number of splits.
-
-    Parameters
-    ----------
-    splits : Predicates
-        Splits at public quantiles.
-    public : PublicSample
-        Public rows.
-    alpha : float
-        Quantile spacing.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_splits,)
-        Positive weights: 1024 times the fraction of public rows on the smaller side (at least
-        `alpha`), divided by the square root of the number of splits of the same feature.
     """
     n = len(public.X)
     n_above = splits.indicators(public.X).sum(axis=1, dtype=np.int64)

@@ -94,21 +94,7 @@ class Sweeps(ABC):
 
     @abstractmethod
     def codes(self, columns: Floats, sweep: int) -> Codes:
-        """Return the code of each row in one sweep, for both scoring and prediction.
-
-        Parameters
-        ----------
-        columns : ndarray of float64, shape (n_features, n)
-            Rows, transposed. Each row is coded independently, with elementwise operations in a
-            fixed order.
-        sweep : int
-            Index of the sweep.
-
-        Returns
-        -------
-        ndarray of intp, shape (n,)
-            Codes below `n_codes`.
-        """
+        """Return the code of each row in one sweep, for both scoring and prediction."""
 
     def select(self, sweep: int) -> Self:
         """Return a copy that contains a single sweep, with index 0."""
@@ -172,11 +158,6 @@ class Sweeps(ABC):
         ----------
         values : ndarray of int64, shape (sweeps, n_codes)
             Values of the codes. Sums are modulo 2^64.
-
-        Returns
-        -------
-        ndarray of int64, of `shape`
-            The sum of each member. The entries at padded thresholds are arbitrary.
         """
         n_bin_codes = self.n_sides * self.n_bins  # the other codes are positions
         values_of_bins = values[:, :n_bin_codes].reshape(-1, self.n_sides, self.n_bins)
@@ -193,34 +174,13 @@ class Sweeps(ABC):
         return np.asarray(sums_by_orientation[:, None] + intersection_sums[:, :, None, None])
 
     def positive_codes(self, variant: int, gap: int, orientation: int) -> Mask:
-        """Return, for each code, whether a member labels its rows positive, shape (n_codes,).
-
-        Parameters
-        ----------
-        variant, gap, orientation : int
-            Indices of the member on the last three axes of `shape`. The first orientation, 0, is
-            positive above the threshold on the first side and below the threshold on the second
-            side.
-        """
+        """Return, for each code, whether a member labels its rows positive, shape (n_codes,)."""
         is_above = np.arange(self.n_bins) > gap
         is_positive = [is_above ^ bool(orientation ^ side) for side in range(self.n_sides)]
         return np.concatenate([*is_positive, self.variants[variant]])
 
     def dichotomy_ids(self, points: Floats) -> Integers:
-        """Return, for each member, a number that identifies its labelling of the public points.
-
-        Parameters
-        ----------
-        points : ndarray of float64, shape (m, n_features)
-            Distinct public points.
-
-        Returns
-        -------
-        ndarray of int64, of `shape`
-            If m < 64, the bits identify the positive points. Otherwise, each number is the sum of
-            fixed random words of the positive points: any two of N dichotomies collide with
-            probability at most N^2 / 2^65. A padded threshold has value 0, like the constant.
-        """
+        """Return, for each member, a number that identifies its labelling of the public points."""
         words = point_words(len(points))
         columns = np.ascontiguousarray(points.T)
         word_sums = np.zeros((len(self), self.n_codes), dtype=np.int64)
@@ -252,19 +212,7 @@ class ParallelHyperplanes(Sweeps):
     def at_quantiles(
         cls, weights: Floats, points: Floats, spacing: float, max_thresholds: int
     ) -> ParallelHyperplanes:
-        """Return hyperplanes with thresholds at the quantiles of public points in each direction.
-
-        Parameters
-        ----------
-        weights : ndarray of float64, shape (n_directions, n_features)
-            Directions.
-        points : ndarray of float64, shape (m, n_features)
-            Public rows.
-        spacing : float
-            Fraction of the points between neighbouring quantiles.
-        max_thresholds : int
-            Maximum number of thresholds per direction; excess thresholds are removed evenly.
-        """
+        """Return hyperplanes through the quantiles of public points in each direction."""
         columns = np.ascontiguousarray(points.T)
         cuts = [quantile_thresholds(project(normal, columns), spacing) for normal in weights]
         return cls(weights, [_thin_out(thresholds, max_thresholds) for thresholds in cuts])
@@ -294,13 +242,6 @@ def project(weights: Floats, columns: Floats) -> Floats:
     """Return the projection of each row, summed over the features in a fixed order.
 
     Unlike a matrix product, the result for a row does not depend on the other rows.
-
-    Parameters
-    ----------
-    weights : ndarray of float64, shape (n_features,)
-        Direction.
-    columns : ndarray of float64, shape (n_features, n)
-        Rows, transposed.
     """
     projected = np.zeros(columns.shape[1])
     with np.errstate(invalid="ignore", over="ignore"):

@@ -227,16 +227,7 @@ class TreeCover(Cover):
         return Product([self._subtrees(below, depth), self._subtrees(above, depth)])
 
     def _subtrees(self, table: Integers, depth: int) -> Family:
-        """Return all trees of a given depth, using the weights of combinations of `depth` splits.
-
-        Parameters
-        ----------
-        table : ndarray of int64, shape (n_classes, *batch, *depth * (n_splits + 1,))
-            Weight of the rows that reach the subtree, by label and by the splits that the rows
-            exceed. Index 0 of each split axis stands for no condition.
-        depth : int
-            Depth of the subtrees.
-        """
+        """Return all trees of a given depth, from the weights of combinations of splits."""
         if depth == 0:
             return Leaf(_leaf_errors(table))
         # the first split axis joins the batch: it enumerates the root of the subtree
@@ -344,15 +335,7 @@ def intersect_interval(values: IntervalUnion, low: float, high: float) -> Interv
 
 
 def split_region(region: Region, column: int, low: float, high: float) -> tuple[Region, Region]:
-    """Return the parts of a region with column values outside and inside the interval (low, high].
-
-    Returns
-    -------
-    dict
-        Region in which the column value is outside the interval.
-    dict
-        Region in which the column value is inside the interval.
-    """
+    """Return the parts of a region with values outside and inside the interval (low, high]."""
     values = region.get(column, WHOLE_LINE)
     lower = intersect_interval(values, -math.inf, low)
     upper = intersect_interval(values, high, math.inf)

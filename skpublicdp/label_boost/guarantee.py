@@ -151,23 +151,6 @@ def _disagreement_with_labeller(
     returns to the population. Each step applies one relative deviation bound, and a bootstrap
     sample requires two steps in each direction (docs/proofs/label_boost.md, "Error in the
     population").
-
-    Parameters
-    ----------
-    plan : LabelBoostPlan
-        Sizes of the fit.
-    base : SemiPrivateClassifier
-        The fitted base learner.
-    cover_distance : float
-        Fraction of the population on which the labeller and some member of the cover disagree.
-    beta : float
-        Probability with which the bound may fail, not counting failures of `cover_distance`.
-    log_pairs : float
-        Logarithm of the number of disagreement patterns between a cover member and a labelling on
-        the rows.
-    is_own_cover : bool
-        Whether the labeller is a member of the cover. In this case, the labeller makes no error on
-        the rows, so the first steps are not needed.
     """
     n_samples = 2 if plan.resampled else 1
     n_steps_to_rows = 0 if is_own_cover else n_samples
@@ -226,22 +209,6 @@ def _declared_disagreement(
     The declared error on the base learner's rows is converted to the population by one relative
     deviation bound, or by two bounds for a bootstrap sample. The bound holds for all pairs of a
     labeller and a rule of the base learner, since both depend on these rows.
-
-    Parameters
-    ----------
-    accuracy : BaseAccuracy
-        Declared accuracy of the base learner.
-    n : int
-        Number of rows of the base learner.
-    epsilon : float
-        Privacy budget of the base learner.
-    log_labellers : float
-        Logarithm of the number of ways in which the labeller's class can label 2n rows, or 0 if the
-        labeller does not depend on the rows.
-    beta : float
-        Probability with which the bound may fail.
-    n_samples : int, default=1
-        Number of sampling steps from the population to the rows of the base learner.
     """
     beta_share = beta / (n_samples + 1)
     log_pairs = log_labellers + log_growth(2 * n, accuracy.vc_dimension)

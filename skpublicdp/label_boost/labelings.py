@@ -286,20 +286,7 @@ class GridLabelings(EnumeratedLabelings):
         return inside
 
     def _box_sums(self, values: Codes, cell_axis: int | None = None) -> Integers:
-        """Return the sum of the values of all cells in each box.
-
-        Parameters
-        ----------
-        values : ndarray of intp, shape (n_cells,)
-            An integer value for each cell of the grid.
-        cell_axis : int, optional
-            Axis along which boxes are single cells instead of intervals.
-
-        Returns
-        -------
-        ndarray of int64
-            The sums, with one axis for the intervals (or cells) of each axis of the grid.
-        """
+        """Return the sum of the values of all cells in each box."""
         sums = values.astype(np.int64).reshape(self._shape)
         for axis, (first, last) in enumerate(self._intervals):
             if axis != cell_axis:

@@ -21,35 +21,21 @@ class _LowerSides(NamedTuple):
     """Consecutive lower sides of boxes that can be combined with the same upper sides.
 
     A side is an index into `_Strip.heights`.
-
-    Attributes
-    ----------
-    first, last : int
-        First and last lower side, both inclusive.
-    first_upper : int
-        Lowest upper side for these lower sides. All higher upper sides are also possible.
     """
 
+    # first and last lower side, both inclusive
     first: int
     last: int
+    # Lowest upper side for these lower sides. All higher upper sides are also possible.
     first_upper: int
 
 
 class _Strip(NamedTuple):
-    """Points between a given left and right side of a box, with the possible lower and upper sides.
+    """Points between a left and a right side of a box, with possible lower and upper sides."""
 
-    Attributes
-    ----------
-    points : slice
-        The points between the sides, as a slice of all distinct points.
-    heights : ndarray of intp
-        Distinct ranks of these points in the second column, in increasing order.
-    runs : list of _LowerSides
-        All pairs of a lower and an upper side that touch both the left and the right side.
-    """
-
-    points: slice
-    heights: Codes
+    points: slice  # the points between the sides, as a slice of all distinct points
+    heights: Codes  # distinct ranks of these points in the second column, in increasing order
+    # all pairs of a lower and an upper side that touch both the left and the right side
     runs: list[_LowerSides]
 
 
@@ -155,15 +141,6 @@ class BoxLabelings(Labelings):
         points of a box is a difference of two cumulative sums, one for the lower side and one for
         the upper side. Within a run, every lower side can be combined with every upper side, so the
         errors of a run are a `Product` of two leaves.
-
-        Parameters
-        ----------
-        sides : int
-            Index of the pair of sides in `_lefts` and `_rights`.
-        error_change : ndarray of int64, shape (n_points,)
-            Change in the number of errors if a point is moved inside: its zeros minus its ones.
-        n_ones : int
-            Number of rows labelled 1, which is the error count of the empty box.
         """
         strip = self._strip(sides)
         height_of_point = np.searchsorted(strip.heights, self._y_ranks[strip.points])

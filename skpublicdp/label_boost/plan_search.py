@@ -143,15 +143,6 @@ def tight_plan(
         the accuracy of the base learner is known for rows labelled by a rule, but not for the
         original labels.
 
-    Returns
-    -------
-    LabelBoostPlan
-        The plan that minimises the sum of the errors of all rounds and ``alpha n_base /
-        (base_epsilon base_rows)``. The error of a round is ``2 L / (ε₀ s) + sqrt(L / (2 s))`` for a
-        rule that is drawn with budget ε₀ using s labelled rows, where ``L = log_n_labelings + ln(1
-        / beta)``. The first term is the excess error of the draw, and the second term is the
-        sampling error. Rounds whose first term exceeds 1/2 are excluded.
-
     Notes
     -----
     The grid search uses floats and only proposes rounds. The budget of the base learner is computed
@@ -213,37 +204,23 @@ _UNLIMITED = 2**62  # more rows than there can be; fits an int64
 
 
 class _Proposal(NamedTuple):
-    """The rounds at the best grid point, and the error bound of a fit that uses these rounds.
+    """The rounds at the best grid point, and the error bound of a fit that uses these rounds."""
 
-    Attributes
-    ----------
-    error : float
-        Error bound, which is infinite if no point of the grid has a bound.
-    rounds : tuple of RelabellingRound
-        The rounds, first to last; empty if there is no bound.
-    """
-
-    error: float
-    rounds: tuple[RelabellingRound, ...]
+    error: float  # error bound, which is infinite if no point of the grid has a bound
+    rounds: tuple[RelabellingRound, ...]  # the rounds, first to last; empty if there is no bound
 
 
 class _SearchGrid(NamedTuple):
     """The grid of all combinations of budgets and sizes that the search compares.
 
     All arrays have the same shape, with one axis for each quantity that varies.
-
-    Attributes
-    ----------
-    budgets_after : tuple of ndarray of float64
-        For each round, the total ε of all later steps. The last entry is the ε of the base learner.
-    draw_steps : tuple of ndarray of float64
-        For each round, the ε of its draw in units of 1 / `EPSILON_STEPS`.
-    n_new : tuple of ndarray of int64
-        For each round, the number of unlabelled rows from which the round samples.
     """
 
+    # For each round, the total ε of all later steps. The last entry is the ε of the base learner.
     budgets_after: tuple[Floats, ...]
+    # for each round, the ε of its draw in units of 1 / `EPSILON_STEPS`
     draw_steps: tuple[Floats, ...]
+    # for each round, the number of unlabelled rows from which the round samples
     n_new: tuple[Any, ...]
 
 
@@ -327,18 +304,6 @@ def _round_error(
     """Return a round's error bound of `tight_plan`, or infinity if the draw is too inaccurate.
 
     All arrays have the shape of the grid.
-
-    Parameters
-    ----------
-    sampled, n_relabelled : ndarray of int64
-        Number of labelled rows used to score the draw, and number of all rows whose labellings are
-        listed.
-    draw_epsilon : ndarray of float64
-        ε of the draw.
-    beta : float
-        Probability with which the bound may fail.
-    log_n_labelings : callable
-        See `tight_plan`.
     """
     log_size = log_n_labelings(np.maximum(n_relabelled, 1)) + math.log(1 / beta)
     n_scored = np.maximum(sampled, TINY_COUNT)
@@ -352,16 +317,6 @@ def _max_sampled(n_rows: Any, budget: Any, budget_after: Any, factor: Any) -> An
 
     At sampling rate q, the cost of the round and all later steps is ``ln(1 + q (factor²
     e^budget_after - 1))``. The function solves this equation for the sampling rate.
-
-    Parameters
-    ----------
-    n_rows : int or ndarray of int64
-        Number of rows of one kind, labelled or unlabelled.
-    budget, budget_after : float or ndarray of float64
-        The ε of these rows before and after the round.
-    factor : float or ndarray of float64
-        Relabelling adds 2 ln(factor) to the ε of these rows, see
-        `privacy_plan.relabelling_epsilon`.
     """
     with np.errstate(over="ignore"):
         rate = np.expm1(np.minimum(budget, SAFE_EXPONENT)) / (np.exp(budget_after) * factor**2 - 1)
@@ -392,11 +347,6 @@ def paper_plan(
         See `n_base_rows`.
     vc : int
         VC dimension of the class used for relabelling.
-
-    Returns
-    -------
-    LabelBoostPlan
-        The plan that implements the schedule.
 
     Raises
     ------

@@ -24,26 +24,16 @@ from skpublicdp.guarantees import n_private
 
 @dataclass(frozen=True)
 class RelabellingRound:
-    """Sizes and ε of one round, which samples and relabels both kinds of rows.
+    """Sizes and ε of one round, which samples and relabels both kinds of rows."""
 
-    Attributes
-    ----------
-    n_labelled : int
-        Number of labelled rows at the start of the round.
-    n_new : int
-        Number of unlabelled rows from which the round samples. These rows belong to this round
-        alone: those that it does not sample are discarded.
-    sampled_labelled, sampled_new : int
-        Numbers of labelled and unlabelled rows that are sampled without replacement.
-    epsilon : Fraction
-        Privacy budget ε of the exponential mechanism that draws the labelling rule.
-    """
-
-    n_labelled: int
+    n_labelled: int  # number of labelled rows at the start of the round
+    # Number of unlabelled rows from which the round samples. These rows belong to this round alone:
+    # those that it does not sample are discarded.
     n_new: int
+    # numbers of labelled and unlabelled rows that are sampled without replacement
     sampled_labelled: int
     sampled_new: int
-    epsilon: Fraction
+    epsilon: Fraction  # privacy budget ε of the exponential mechanism that draws the labelling rule
 
     @property
     def n_relabelled(self) -> int:
@@ -55,22 +45,6 @@ class RelabellingRound:
 class LabelBoostPlan:
     """All sample sizes and privacy budgets of one fit of `LabelBoostClassifier`.
 
-    Attributes
-    ----------
-    epsilon, delta : Fraction
-        Privacy budget of the fit.
-    initial_labelled, initial_unlabelled : int
-        Numbers of labelled and unlabelled rows that are sampled before the first round.
-    rounds : tuple of RelabellingRound
-        The rounds, first to last.
-    base_rows : int
-        Number of rows that are sampled for the base learner.
-    resampled : bool
-        Whether the base learner is fitted to a bootstrap sample of these rows: the same number of
-        rows, drawn with replacement.
-    base_epsilon, base_delta : float
-        Privacy budget of the base learner.
-
     Raises
     ------
     AssertionError
@@ -78,13 +52,18 @@ class LabelBoostPlan:
         are public, so the message may contain them.
     """
 
+    # privacy budget of the fit
     epsilon: Fraction
     delta: Fraction
+    # numbers of labelled and unlabelled rows that are sampled before the first round
     initial_labelled: int
     initial_unlabelled: int
-    rounds: tuple[RelabellingRound, ...]
-    base_rows: int
+    rounds: tuple[RelabellingRound, ...]  # the rounds, first to last
+    base_rows: int  # number of rows that are sampled for the base learner
+    # whether the base learner is fitted to a bootstrap sample of these rows: the same number of
+    # rows, drawn with replacement
     resampled: bool
+    # privacy budget of the base learner
     base_epsilon: float
     base_delta: float
 
@@ -107,18 +86,10 @@ class LabelBoostPlan:
 
 
 class RowEpsilons(NamedTuple):
-    """Privacy cost ε of a stage for one row, by the row's status at the start of the stage.
+    """Privacy cost ε of a stage for one row, by the row's status at the start of the stage."""
 
-    Attributes
-    ----------
-    labelled : float
-        Cost ε for a row with a label.
-    unlabelled : float
-        Cost ε for a row without a label.
-    """
-
-    labelled: float
-    unlabelled: float
+    labelled: float  # cost ε for a row with a label
+    unlabelled: float  # cost ε for a row without a label
 
 
 def relabelling_epsilon(after: Fraction, epsilon: Fraction, n_classes: int = 2) -> RowEpsilons:

@@ -31,33 +31,17 @@ from skpublicdp.typing import Codes, Floats
 
 
 class RowsForBase(NamedTuple):
-    """Labelled rows used to fit the base learner, and the base learner's privacy budget.
+    """Labelled rows used to fit the base learner, and the base learner's privacy budget."""
 
-    Attributes
-    ----------
-    X : ndarray of float64, shape (n, n_features)
-        Private rows.
-    y : ndarray of shape (n,)
-        Labels of the rows; like the rows, they are private.
-    epsilon, delta : float
-        Privacy budget of the base learner.
-    may_lack_labels : bool
-        Whether some label of the fit may be missing in `y`.
-    n_rounds : int
-        Number of rounds that relabelled rows.
-    labeler : SemiPrivateClassifier or None
-        The released classifier that labelled the rows, or None.
-    guarantee : callable
-        ``guarantee(base, n)`` returns the error bound of the base learner after fitting to n rows.
-    """
-
-    X: Floats
-    y: NDArray[Any]
+    X: Floats  # (n, n_features): private rows
+    y: NDArray[Any]  # (n,): labels of the rows; like the rows, they are private
+    # privacy budget of the base learner
     epsilon: float
     delta: float
-    may_lack_labels: bool
-    n_rounds: int
-    labeler: Any
+    may_lack_labels: bool  # whether some label of the fit may be missing in `y`
+    n_rounds: int  # number of rounds that relabelled rows
+    labeler: Any  # the released classifier that labelled the rows, or None
+    # ``guarantee(base, n)`` returns the error bound of the base learner after fitting to n rows
     guarantee: Callable[[Any, int], Promise]
 
     def with_every_label(self, base: Any, classes: NDArray[Any], centre: Floats) -> RowsForBase:

@@ -183,8 +183,8 @@ def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any])
 
 def relabel(
     hypotheses: HypothesisClass,
-    X: Floats,
-    y: Codes,
+    X: Floats,  # (n, n_features)
+    y: Codes,  # (n_labelled,)
     classes: NDArray[Any],
     epsilon: Fraction,
     ledger: Ledger,
@@ -194,26 +194,6 @@ def relabel(
     The exponential mechanism draws one of all labellings of the rows, scored by their errors on the
     labelled rows. Neither the drawn labelling nor the new labels are private by themselves: only
     the output of a private algorithm that uses them may be released.
-
-    Parameters
-    ----------
-    hypotheses : HypothesisClass
-        A class that `check_relabelling` accepts.
-    X : ndarray of float64, shape (n, n_features)
-        The rows, with labelled rows first.
-    y : ndarray of intp, shape (n_labelled,)
-        Label codes of the labelled rows.
-    classes : ndarray
-        The labels.
-    epsilon : Fraction
-        Privacy budget ε of the draw.
-    ledger : Ledger
-        Privacy ledger that samples the rule.
-
-    Returns
-    -------
-    ndarray of intp, shape (n,)
-        The new label codes.
     """
     labelings = all_labelings(hypotheses, X, classes)
     family = labelings.family(y)

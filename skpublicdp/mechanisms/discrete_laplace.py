@@ -45,25 +45,6 @@ BASE = 1 << DIGIT_BITS
 def discrete_laplace(scale: Fraction, size: int, bits: RandomBits) -> Integers:
     """Draw random integers x with probabilities proportional to exp(-abs(x) / scale).
 
-    Parameters
-    ----------
-    scale : Fraction
-        Positive, at most 2^30.
-    size : int
-        Number of independent random draws.
-    bits : RandomBits
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-        The draws.
-
-    Raises
-    ------
-    ValueError
-        If `scale` or `size` is out of range.
-
     Notes
     -----
     Suppose that replacing one row changes the integers by at most D in the l1 norm. Then noise of
@@ -175,13 +156,6 @@ def _leading_words(bounds: list[Bounds], precision: int) -> list[int] | None:
 
     The digits of a threshold t, read as an integer a, satisfy a <= 2^64 t <= a + 1. The digits are
     returned only if the bounds prove both inequalities for every threshold.
-
-    Parameters
-    ----------
-    bounds : list of (int, int)
-        Bounds on each threshold, in units of 2^-precision.
-    precision : int
-        Number of binary digits of the bounds.
     """
     shift = precision - WORD_BITS
     words = [min(max(lower >> shift, 0), (1 << WORD_BITS) - 1) for lower, _ in bounds]

@@ -33,11 +33,6 @@ def exp_minus(x: Fraction, precision: int) -> Bounds:
     precision : int
         Number of binary digits after the point.
 
-    Returns
-    -------
-    lower, upper : int
-        ``lower <= e**-x * 2**precision <= upper``; the bounds differ by at most a few units.
-
     Examples
     --------
     >>> exp_minus(Fraction(0), 8)

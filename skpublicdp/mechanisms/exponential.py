@@ -43,23 +43,6 @@ retry."""
 def draw(family: Family, epsilon: Fraction, sensitivity: int, bits: RandomBits) -> Path:
     """Draw one member of a family by the exponential mechanism.
 
-    Parameters
-    ----------
-    family : Family
-        The members and their integer error counts, with batch shape ``()``. Only the error counts
-        may depend on the private rows.
-    epsilon : Fraction
-        Privacy budget, positive.
-    sensitivity : int
-        Largest change of any member's error count when one private row is replaced.
-    bits : RandomBits
-        Source of randomness.
-
-    Returns
-    -------
-    Path
-        Path to the member that was drawn.
-
     Notes
     -----
     The draw is ε-differentially private (McSherry and Talwar 2007, Theorem 6). The distribution of
@@ -94,11 +77,6 @@ def probabilities(
         As in `draw`.
     precision : int
         Number of binary digits used in the computation.
-
-    Returns
-    -------
-    dict of path to (Fraction, Fraction)
-        Lower and upper bounds on the probability of each member.
 
     Examples
     --------
@@ -152,11 +130,6 @@ class _Arithmetic(Protocol[V]):
         """Return the option i that every u in [uniform, uniform + width] selects.
 
         With cumulative sums c of the values, u selects the i for which c[i-1] <= u c[-1] <= c[i].
-
-        Raises
-        ------
-        _UndecidedError
-            If the error bounds do not prove that all u select the same option.
         """
 
 
@@ -200,13 +173,6 @@ def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[
 
     As in `_compute_mass`, masses are relative to q^m, where m is the minimum error count over all
     options of a family.
-
-    Returns
-    -------
-    offset : ndarray of int64, of the batch shape of the family
-        The minimum error count m of each family.
-    masses : array of the arithmetic, of shape (*batch, n_options)
-        The mass of each option.
     """
     if isinstance(family, Choice):
         offsets, masses = _compute_mass(family.options, arithmetic)

@@ -80,14 +80,9 @@ class Family(ABC):
 
 @dataclass(frozen=True, eq=False)
 class Leaf(Family):
-    """Family given as a list of its members' error counts.
+    """Family given as a list of its members' error counts."""
 
-    Parameters
-    ----------
-    errors : ndarray of int64, shape (*batch, members)
-        Error count of each member. At least one member is required.
-    """
-
+    # (*batch, members): error count of each member. At least one member is required.
     errors: Integers
 
     def __post_init__(self) -> None:
@@ -132,15 +127,9 @@ class Leaf(Family):
 
 @dataclass(frozen=True, eq=False)
 class Product(Family):
-    """All combinations of one member per factor; errors add up and prior weights multiply.
+    """All combinations of one member per factor; errors add up and prior weights multiply."""
 
-    Parameters
-    ----------
-    factors : sequence of Family
-        Families with the same batch shape.
-    """
-
-    factors: Sequence[Family]
+    factors: Sequence[Family]  # families with the same batch shape
 
     def __post_init__(self) -> None:
         if len({factor.batch for factor in self.factors}) != 1:
@@ -185,17 +174,10 @@ class _Weighted(Family):
 
 @dataclass(frozen=True, eq=False)
 class Choice(_Weighted):
-    """Union of options of the same form, stacked along the last batch axis of a single node.
+    """Union of options of the same form, stacked along the last batch axis of a single node."""
 
-    Parameters
-    ----------
-    options : Family of batch shape (*batch, options)
-        The options.
-    prior : sequence of int or int64 array, optional
-        Positive prior weight of each option. By default, all weights are 1.
-    """
-
-    options: Family
+    options: Family  # (*batch, options)
+    # Positive prior weight of each option. By default, all weights are 1.
     prior: Prior | None = None
 
     def __post_init__(self) -> None:
@@ -236,17 +218,10 @@ class Choice(_Weighted):
 
 @dataclass(frozen=True, eq=False)
 class OneOf(_Weighted):
-    """Union of options that are families of different forms.
+    """Union of options that are families of different forms."""
 
-    Parameters
-    ----------
-    options : sequence of Family
-        Families with the same batch shape.
-    prior : sequence of int or int64 array, optional
-        Positive prior weight of each option. By default, all weights are 1.
-    """
-
-    options: Sequence[Family]
+    options: Sequence[Family]  # families with the same batch shape
+    # Positive prior weight of each option. By default, all weights are 1.
     prior: Prior | None = None
 
     def __post_init__(self) -> None:
@@ -287,22 +262,13 @@ class OneOf(_Weighted):
 
 @dataclass(frozen=True, eq=False)
 class Lazy(Family):
-    """Batch of families that is built in chunks to limit memory use.
+    """Batch of families that is built in chunks to limit memory use."""
 
-    Parameters
-    ----------
-    length : int
-        Number of families.
-    build : callable
-        ``build(start, stop)`` returns the families ``start:stop`` as a node with batch shape
-        ``(stop - start,)``. Repeated calls must return identical families.
-    step : int
-        Number of families per chunk.
-    """
-
-    length: int
+    length: int  # number of families
+    # ``build(start, stop)`` returns the families ``start:stop`` as a node with batch shape ``(stop
+    # - start,)``. Repeated calls must return identical families.
     build: Callable[[int, int], Family]
-    step: int
+    step: int  # number of families per chunk
 
     @property
     def batch(self) -> tuple[int, ...]:

@@ -66,23 +66,6 @@ class SeededBits:
 def random_bits(random_state: object = None) -> RandomBits:
     """Return the source of random bits for a `random_state` parameter.
 
-    Parameters
-    ----------
-    random_state : None, int, numpy Generator or RandomState
-        ``None`` draws bits from the operating system; any other value gives repeatable bits. A
-        generator is advanced by exactly 32 bytes, so that its later state does not depend on the
-        private rows.
-
-    Returns
-    -------
-    RandomBits
-        The source.
-
-    Raises
-    ------
-    ValueError
-        If `random_state` has another type, or is negative.
-
     Examples
     --------
     >>> random_bits(0).bits(16) == random_bits(0).bits(16)

@@ -60,25 +60,6 @@ def rounded_gaussian(sigma2: Fraction, size: int, bits: RandomBits) -> Integers:
 
     The distribution is exactly P(k) = Φ((k + 1/2) / σ) - Φ((k - 1/2) / σ).
 
-    Parameters
-    ----------
-    sigma2 : Fraction
-        Variance before rounding, positive and at most 2^60. Rounding adds about 1/12.
-    size : int
-        Number of independent random draws.
-    bits : RandomBits
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of int64, shape (size,)
-        The draws.
-
-    Raises
-    ------
-    ValueError
-        If `sigma2` or `size` is out of range.
-
     See Also
     --------
     skpublicdp.accounting.gaussian_delta : The privacy of *integers* to which this noise is added.
@@ -124,14 +105,7 @@ class _Scale:
         self._float = root / (1 << places)  # Python rounds int / int correctly for all sizes
 
     def round(self, blocks: Floats) -> tuple[Integers, Mask]:
-        """Return the rounded numbers, and whether each is proved correct by the error bound.
-
-        Parameters
-        ----------
-        blocks : ndarray of float64, shape (size,)
-            Numbers in units of one block, including the first 53 digits of the position in the
-            block.
-        """
+        """Return the rounded numbers, and whether each is proved correct by the error bound."""
         scaled = self._float * blocks
         nearest = np.rint(scaled)
         error = ERROR_OF_SCALING * (scaled + self._float)
@@ -181,27 +155,7 @@ def _draw_accepted(scale: _Scale, size: int, bits: RandomBits) -> Integers:
 def _decide_by_floats(
     scale: _Scale, block: Integers, inside: Words, coin: Words
 ) -> tuple[Integers, Mask, Mask]:
-    """Round and accept or reject proposals in float arithmetic, using the first 53 digits of each.
-
-    Parameters
-    ----------
-    scale : _Scale
-        Conversion from blocks to integers.
-    block : ndarray of int64, shape (size,)
-        Block of each proposal.
-    inside, coin : ndarray of uint64, shape (size,)
-        First 64 binary digits of the position in the block and of the coin.
-
-    Returns
-    -------
-    magnitude : ndarray of int64, shape (size,)
-        Rounded absolute values.
-    accepted : ndarray of bool, shape (size,)
-        Outcome of the rejection step.
-    certain : ndarray of bool, shape (size,)
-        Whether the error bounds prove both the magnitude and the outcome. Otherwise both are
-        arbitrary.
-    """
+    """Round and accept or reject proposals in float arithmetic, from their first 53 digits."""
     fraction = _leading_digits(inside)
     exponent = fraction * (2.0 * block + fraction) / (2 * BLOCKS**2)
     exponential = np.ones(len(block))  # Taylor series of exp(-exponent) in Horner form

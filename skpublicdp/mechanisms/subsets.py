@@ -14,20 +14,6 @@ MAX_INDICES_PER_BATCH = 1 << 20
 def random_subset(n: int, k: int, bits: RandomBits) -> Codes:
     """Return k of n positions, drawn uniformly without replacement.
 
-    Parameters
-    ----------
-    n : int
-        Number of positions.
-    k : int
-        Number of drawn positions, at most n.
-    bits : RandomBits
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of intp, shape (k,)
-        The chosen positions in increasing order.
-
     Notes
     -----
     If k is at most n / 2, uniform positions are drawn until k of them are distinct. By symmetry,
@@ -70,18 +56,6 @@ def _first_distinct(n: int, k: int, bits: RandomBits) -> Codes:
 def random_order(n: int, bits: RandomBits) -> Codes:
     """Return a uniformly random permutation of n positions.
 
-    Parameters
-    ----------
-    n : int
-        Number of positions.
-    bits : RandomBits
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of intp, shape (n,)
-        The positions in random order, obtained by sorting distinct random keys.
-
     Examples
     --------
     >>> from skpublicdp.mechanisms.randomness import SeededBits
@@ -97,20 +71,6 @@ def random_order(n: int, bits: RandomBits) -> Codes:
 
 def random_indices(n: int, k: int, bits: RandomBits) -> Codes:
     """Return k of n positions, drawn exactly uniformly with replacement by rejection sampling.
-
-    Parameters
-    ----------
-    n : int
-        Number of positions, at least 1.
-    k : int
-        Number of draws.
-    bits : RandomBits
-        Source of randomness.
-
-    Returns
-    -------
-    ndarray of intp, shape (k,)
-        The positions in the order in which they were drawn.
 
     Examples
     --------

@@ -42,26 +42,16 @@ class RowCounter(Protocol):
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class ScoredRows:
-    """Labelled rows used to score an estimator, with the design effect of their groups.
-
-    Attributes
-    ----------
-    source : RowSource or None
-        Source of streamed rows; None if the rows are in memory.
-    X, y
-        Rows and labels in memory. X and y are None for streamed rows.
-    n : int
-        Number of counted rows.
-    design_effect : float
-        Design effect Σ nᵢ² / Σ nᵢ for persons with nᵢ counted rows; 1 if rows are independent.
-    """
+    """Labelled rows used to score an estimator, with the design effect of their groups."""
 
     __test__ = False  # pytest must not collect it
 
-    source: RowSource | None
+    source: RowSource | None  # source of streamed rows; None if the rows are in memory
+    # Rows and labels in memory. X and y are None for streamed rows.
     X: Any
     y: Any
-    n: int
+    n: int  # number of counted rows
+    # design effect Σ nᵢ² / Σ nᵢ for persons with nᵢ counted rows; 1 if rows are independent
     design_effect: float
 
     @property
@@ -89,8 +79,6 @@ def read_scored_rows(
         Person identifier of each row, which is public.
     max_rows : int or None
         Maximum number of rows per person.
-    ledger : Ledger
-        Ledger of the scores, which chooses the rows of each person.
     """
     if (groups is None) != (max_rows is None):
         raise ValueError(
@@ -126,21 +114,14 @@ read_scored_rows.__test__ = False  # type: ignore[attr-defined]  # pytest must n
 
 
 class ExactCounts(NamedTuple):
-    """Exact counts of scored rows; these counts are private.
+    """Exact counts of scored rows; these counts are private."""
 
-    Attributes
-    ----------
-    n_correct : ndarray of int64, shape (1,)
-        Number of correct predictions.
-    table : ndarray of int64, shape (n_labels, n_bins)
-        Number of rows by label and bin. With two labels, row 0 contains the negative label.
-    by_label : ndarray of int64, shape (n_labels, 2, n_bins), or (0, 2, n_bins)
-        For each of more than two labels, the number of rows with other labels and the number of
-        rows with this label, by bin of the label's score.
-    """
-
-    n_correct: Integers
+    n_correct: Integers  # (1,): number of correct predictions
+    # (n_labels, n_bins): number of rows by label and bin. With two labels, row 0 contains the
+    # negative label.
     table: Integers
+    # (n_labels, 2, n_bins): for each of more than two labels, the number of rows with other labels
+    # and the number of rows with this label, by bin of the label's score
     by_label: Integers
 
 
@@ -149,29 +130,16 @@ class LabelCounter:
     """Function that counts correct predictions and counts rows by label and bin.
 
     The counter is a class instead of a closure, which makes it picklable for worker processes.
-
-    Attributes
-    ----------
-    estimator : classifier
-        Fitted classifier.
-    labels : list
-        List of the public labels.
-    positive : int
-        Index of the positive label among `labels`.
-    score_labels : list
-        Labels of the estimator's score columns, from its `classes_`.
-    response : str
-        Method that returns scores: "predict_proba" or "decision_function". The method is "predict"
-        if there are no scores.
-    score_bins : ScoreBins or None
-        Bins of the scores; None if there are more than two labels and no scores.
     """
 
-    estimator: Any
-    labels: list[Any]
-    positive: int
-    score_labels: list[Any]
+    estimator: Any  # fitted classifier
+    labels: list[Any]  # list of the public labels
+    positive: int  # index of the positive label among `labels`
+    score_labels: list[Any]  # labels of the estimator's score columns, from its `classes_`
+    # Method that returns scores: "predict_proba" or "decision_function". The method is "predict" if
+    # there are no scores.
     response: str
+    # bins of the scores; None if there are more than two labels and no scores
     score_bins: ScoreBins | None = None
 
     @property

@@ -43,36 +43,22 @@ class Statistic(Protocol):
 
 
 class _PairSums(NamedTuple):
-    """Sums over all pairs of a positive and a negative row, and their gradients in the counts.
+    """Sums over all pairs of a positive and a negative row, and their gradients in the counts."""
 
-    Attributes
-    ----------
-    numerator_gradient, denominator_gradient : ndarray of shape (2 * n_bins,)
-        Derivatives with respect to the counts of shape (2, n_bins), flattened, with the negative
-        class first.
-    numerator : float
-        Sum of the kernel over the pairs.
-    denominator : float
-        Number of pairs.
-    """
-
+    # (2 * n_bins,): derivatives with respect to the counts of shape (2, n_bins), flattened, with
+    # the negative class first
     numerator_gradient: Floats
     denominator_gradient: Floats
-    numerator: float
-    denominator: float
+    numerator: float  # sum of the kernel over the pairs
+    denominator: float  # number of pairs
 
 
 @dataclass(frozen=True, eq=False)
 class TwoSampleUStatistic:
-    """Mean of a kernel over pairs of a positive and a negative row (two-sample U-statistic).
+    """Mean of a kernel over pairs of a positive and a negative row (two-sample U-statistic)."""
 
-    Attributes
-    ----------
-    kernel : ndarray of shape (n_bins, n_bins)
-        Kernel value of a pair, indexed by the bin of its positive row and the bin of its negative
-        row.
-    """
-
+    # (n_bins, n_bins): kernel value of a pair, indexed by the bin of its positive row and the bin
+    # of its negative row
     kernel: Floats
 
     def gradients_and_sums(self, counts: Floats) -> _PairSums:
@@ -149,18 +135,11 @@ class TwoSampleUStatistic:
 
 
 class _SamplingVariance(NamedTuple):
-    """Sampling variance of a U-statistic, together with its degrees of freedom.
+    """Sampling variance of a U-statistic, together with its degrees of freedom."""
 
-    Attributes
-    ----------
-    variance : float
-        V = Σ V_k, the sum of the variances of both classes, divided by θ (1 - θ).
-    squared_per_row : float
-        Σ V_k² / n_k for classes with n_k rows, divided by (θ (1 - θ))². The value is the numerator
-        of Satterthwaite's inverse degrees of freedom.
-    """
-
-    variance: float
+    variance: float  # V = Σ V_k, the sum of the variances of both classes, divided by θ (1 - θ)
+    # Σ V_k² / n_k for classes with n_k rows, divided by (θ (1 - θ))². The value is the numerator of
+    # Satterthwaite's inverse degrees of freedom.
     squared_per_row: float
 
 
@@ -183,21 +162,14 @@ def balanced_accuracy_kernel(score_bins: ScoreBins) -> TwoSampleUStatistic:
 
 @dataclass(frozen=True, eq=False)
 class RatioMetrics:
-    """Metrics that are ratios of two weighted sums of the counts in a contingency table.
+    """Metrics that are ratios of two weighted sums of the counts in a contingency table."""
 
-    Attributes
-    ----------
-    numerator, denominator : ndarray of shape (..., n_labels, n_bins)
-        Weights of the cells in both sums, between 0 and 1. The leading axes index the ratios.
-    default : ndarray of shape (...,)
-        Value of the ratio if the denominator is 0.
-    unbiased : bool
-        Whether estimates use the unbiased counts instead of the nonnegative counts.
-    """
-
+    # (..., n_labels, n_bins): weights of the cells in both sums, between 0 and 1. The leading axes
+    # index the ratios.
     numerator: Floats
     denominator: Floats
-    default: Floats
+    default: Floats  # (...,): value of the ratio if the denominator is 0
+    # whether estimates use the unbiased counts instead of the nonnegative counts
     unbiased: bool = False
 
     def value(self, table: NoisyTable) -> Floats:

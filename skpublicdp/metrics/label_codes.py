@@ -69,15 +69,7 @@ def public_labels(name: str, classes: Any) -> list[Any]:
 
 
 def check_label_kinds(classes: list[Any] | None = None, **labels: Any) -> None:
-    """Raise an error if labels can never agree, according to their declared types alone.
-
-    Parameters
-    ----------
-    classes : list, optional
-        Public labels.
-    **labels : array-like
-        Private labels in any container, by the name of the argument. No value is read.
-    """
+    """Raise an error if labels can never agree, according to their declared types alone."""
     kinds = {name: label_kind(column) for name, column in labels.items()}
     if classes is not None:
         kinds["the classes"] = kind_of_labels(classes)

@@ -15,21 +15,12 @@ from skpublicdp.typing import Floats
 
 @dataclass(frozen=True, eq=False)
 class LabelMean:
-    """Weighted sum, over all labels, of a statistic of each label's table.
+    """Weighted sum, over all labels, of a statistic of each label's table."""
 
-    Attributes
-    ----------
-    statistic : Statistic
-        One-versus-rest metric of a label, which is a number.
-    weights : ndarray of shape (n_labels,)
-        Weight of each label.
-    confusion : NoisyTable or None
-        Confusion matrix used to estimate the weights, as fractions of rows by true label. None
-        means that the weights are fixed.
-    """
-
-    statistic: Statistic
-    weights: Floats
+    statistic: Statistic  # one-versus-rest metric of a label, which is a number
+    weights: Floats  # (n_labels,)
+    # Confusion matrix used to estimate the weights, as fractions of rows by true label. None means
+    # that the weights are fixed.
     confusion: NoisyTable | None = None
 
     def values(self, tables: tuple[NoisyTable, ...]) -> Floats:

@@ -33,8 +33,6 @@ def release_label_tables(
         Exact private counts.
     own_noise, other_noise : Gaussian or Pure
         Privacy costs of counting the own rows and the other rows, which determine the noise scales.
-    ledger : Ledger
-        Ledger to which the release is charged.
     confusion : NoisyTable
         The released confusion matrix.
     """

@@ -42,27 +42,14 @@ def others_sensitivity(n_labels: int) -> Sensitivity:
 
 @dataclass(frozen=True, eq=False)
 class NoisyCount:
-    """The released number of correct predictions among n rows, with its noise.
+    """The released number of correct predictions among n rows, with its noise."""
 
-    Attributes
-    ----------
-    value : int
-        The exact count plus exactly sampled noise.
-    n : int
-        Number of rows.
-    noise : Measurement
-        The released measurement, including its noise scale.
-    event : Noise
-        Privacy cost of the noise, which determines the noise distribution.
-    design_effect : float
-        Design effect of cluster sampling, which is Σ nᵢ² / Σ nᵢ for persons with nᵢ rows. The
-        sampling variance is multiplied by this factor.
-    """
-
-    value: int
-    n: int
-    noise: Measurement
-    event: Noise
+    value: int  # the exact count plus exactly sampled noise
+    n: int  # number of rows
+    noise: Measurement  # the released measurement, including its noise scale
+    event: Noise  # privacy cost of the noise, which determines the noise distribution
+    # Design effect of cluster sampling, which is Σ nᵢ² / Σ nᵢ for persons with nᵢ rows. The
+    # sampling variance is multiplied by this factor.
     design_effect: float = 1.0
 
     @property
@@ -73,38 +60,22 @@ class NoisyCount:
 
 @dataclass(frozen=True, eq=False)
 class NoisyTable:
-    """Released counts by label and bin, adjusted without bias to match the released totals.
+    """Released counts by label and bin, adjusted without bias to match the released totals."""
 
-    Attributes
-    ----------
-    counts : ndarray of shape (n_labels, n_bins)
-        Noisy counts, which may be negative.
-    nonnegative : ndarray of shape (n_labels, n_bins)
-        The nearest table, in Euclidean distance, that has no negative counts and the same totals.
-    n : int
-        Number of rows.
-    variance : ndarray of shape (n_labels,)
-        Noise variance of each cell by label, before the adjustment to the totals.
-    total_variance : float
-        Noise variance of the total of the first group.
-    groups : tuple of ndarray of bool, shape (n_labels * n_bins,)
-        Groups of cells whose totals were adjusted: either all cells, or two groups with released
-        totals, such as correct and incorrect predictions. All cells of a group have the same noise
-        variance.
-    event : Noise
-        Privacy event, as in `NoisyCount`.
-    design_effect : float
-        Design effect, as in `NoisyCount`.
-    """
-
-    counts: Floats
+    counts: Floats  # (n_labels, n_bins): noisy counts, which may be negative
+    # (n_labels, n_bins): the nearest table, in Euclidean distance, that has no negative counts and
+    # the same totals
     nonnegative: Floats
-    n: int
+    n: int  # number of rows
+    # (n_labels,): noise variance of each cell by label, before the adjustment to the totals
     variance: Floats
-    total_variance: float
+    total_variance: float  # noise variance of the total of the first group
+    # (n_labels * n_bins,): groups of cells whose totals were adjusted: either all cells, or two
+    # groups with released totals, such as correct and incorrect predictions. All cells of a group
+    # have the same noise variance.
     groups: tuple[Mask, ...]
-    event: Noise
-    design_effect: float = 1.0
+    event: Noise  # privacy event, as in `NoisyCount`
+    design_effect: float = 1.0  # design effect, as in `NoisyCount`
 
     def covariance(self, u: Floats, v: Floats) -> Floats:
         """Return the noise covariance of the weighted sums u · counts and v · counts.
@@ -165,13 +136,6 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     `TARGET_NOISE_RATIO` · √n, clipped to the allowed range. As a result, the noise of both releases
     decreases as the budget grows.
 
-    Parameters
-    ----------
-    noise : Gaussian or Pure
-        Total budget of the release.
-    n_effective : float
-        Effective number of rows.
-
     Examples
     --------
     >>> from skpublicdp.accounting import Pure
@@ -187,40 +151,18 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
 
 
 class SplitNoise(NamedTuple):
-    """Budgets of the measurements of one release, which sum to the total budget.
+    """Budgets of the measurements of one release, which sum to the total budget."""
 
-    Attributes
-    ----------
-    accuracy : Gaussian or Pure
-        Budget for the number of correct predictions.
-    table : Gaussian or Pure
-        Budget for the table by label and bin.
-    own, other : Gaussian or Pure, or None
-        Budgets for the own rows and the other rows of each label, counted by the label's score.
-        None unless there are more than two labels with scores.
-    """
-
-    accuracy: Noise
-    table: Noise
+    accuracy: Noise  # budget for the number of correct predictions
+    table: Noise  # budget for the table by label and bin
+    # Budgets for the own rows and the other rows of each label, counted by the label's score. None
+    # unless there are more than two labels with scores.
     own: Noise | None = None
     other: Noise | None = None
 
 
 def split_noise(ledger: Ledger, n: int, n_scored_labels: int) -> SplitNoise:
-    """Return the budgets of the measurements.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Ledger with the total budget.
-    n : int
-        Number of rows.
-    n_scored_labels : int
-        Number of labels with scores. With more than two labels, the table and the own rows receive
-        equal budgets. The budget of the other rows relative to the own rows minimizes the noise of
-        areas under the curves (docs/proofs/scores.md): the factor is 1 with Laplace noise and
-        (n_scored_labels - 1) ** -1/2 with Gaussian noise.
-    """
+    """Return the budgets of the measurements."""
     noise = ledger.noise
     # r rows per person multiply the noise by r. Relative to the sampling error, this corresponds to
     # the noise for n / r² rows
@@ -277,8 +219,6 @@ def release_contingency_table(
         Number of rows.
     noise : Gaussian or Pure
         Privacy cost, which determines the noise scale.
-    ledger : Ledger
-        Ledger to which the release is charged.
     is_correct : ndarray of bool, shape (n_labels, n_bins), optional
         Mask of the cells of correct predictions.
     count : NoisyCount, optional

@@ -45,16 +45,10 @@ class ResidualCounter:
     """Function that computes sums of powers of residuals and outcomes.
 
     The counter is a class instead of a closure, which makes it picklable for worker processes.
-
-    Attributes
-    ----------
-    estimator : regressor
-        Fitted regressor.
-    bounds : tuple of float
-        Public bounds (low, high) to which outcomes and predictions are clipped.
     """
 
-    estimator: Any
+    estimator: Any  # fitted regressor
+    # public bounds (low, high) to which outcomes and predictions are clipped
     bounds: tuple[float, float]
 
     def __call__(self, chunk: Chunk) -> Integers:
@@ -94,26 +88,13 @@ class NoisySums:
 
     Arrays have the axes a and b, each of length MAX_POWER + 1. The noise terms of all sums are
     independent. The sum for a = b = 0 is the number of rows and has no noise.
-
-    Attributes
-    ----------
-    sums : ndarray of shape (5, 5)
-        Noisy sums; entries for sums that are not released are 0.
-    variances : ndarray of shape (5, 5)
-        Noise variances of the sums.
-    bounds : tuple of float
-        Bounds of the outcomes.
-    event : Gaussian or Pure
-        Privacy cost, which determines the distribution of the noise.
-    design_effect : float
-        Design effect, as in `NoisyCount`.
     """
 
-    sums: Floats
-    variances: Floats
-    bounds: tuple[float, float]
-    event: Noise
-    design_effect: float
+    sums: Floats  # (5, 5): noisy sums; entries for sums that are not released are 0
+    variances: Floats  # (5, 5): noise variances of the sums
+    bounds: tuple[float, float]  # bounds of the outcomes
+    event: Noise  # privacy cost, which determines the distribution of the noise
+    design_effect: float  # design effect, as in `NoisyCount`
 
     @property
     def n(self) -> int:

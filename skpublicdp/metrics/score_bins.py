@@ -24,19 +24,11 @@ class ScoreBins:
     """Histogram bins of a classifier's scores.
 
     A score that equals an edge belongs to the bin below the edge.
-
-    Attributes
-    ----------
-    edges : ndarray of shape (n_bins - 1,)
-        Edges between neighbouring bins, in increasing order.
-    first_positive : int
-        Index of the first bin in which rows are predicted to be positive.
-    centers : ndarray of shape (n_bins,) or None
-        Midpoint of each bin if the scores are probabilities, otherwise None.
     """
 
-    edges: Floats
-    first_positive: int
+    edges: Floats  # (n_bins - 1,): edges between neighbouring bins, in increasing order
+    first_positive: int  # index of the first bin in which rows are predicted to be positive
+    # (n_bins,): midpoint of each bin if the scores are probabilities, otherwise None
     centers: Floats | None
 
     @property
@@ -50,16 +42,7 @@ class ScoreBins:
         return np.arange(self.n_bins) >= self.first_positive
 
     def bin_of_score(self, scores: Floats, predicted: NDArray[np.bool_] | None) -> Codes:
-        """Return the bin index of each score.
-
-        Parameters
-        ----------
-        scores : ndarray of shape (n,)
-            Scores. A missing score (NaN) is replaced with the threshold.
-        predicted : ndarray of bool, shape (n,), or None
-            Whether `predict` returns the positive class. A score that contradicts the prediction is
-            moved to the nearest bin on the other side of the threshold.
-        """
+        """Return the bin index of each score."""
         threshold = self.edges[self.first_positive - 1]
         bin_of_score = np.searchsorted(self.edges, np.where(np.isnan(scores), threshold, scores))
         if predicted is None:

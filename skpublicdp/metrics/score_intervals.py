@@ -40,11 +40,6 @@ def share_interval(count: NoisyCount, failure: float) -> tuple[float, float]:
         probability, except for accuracies so close to 0 or 1 that one tail is empty. In this case,
         the other tail receives the entire probability.
 
-    Returns
-    -------
-    tuple of float
-        Ends of the set of accuracies that are not rejected by an exact test at this level.
-
     Examples
     --------
     >>> from fractions import Fraction

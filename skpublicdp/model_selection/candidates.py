@@ -23,24 +23,14 @@ SEARCH_PARAMETERS = ("epsilon", "delta", "budget", "random_state", "classes", "m
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One setting from the parameter grid, with its unfitted learner and pipeline.
+    """One setting from the parameter grid, with its unfitted learner and pipeline."""
 
-    Attributes
-    ----------
-    params : dict
-        Parameter names and values, as given in the grid.
-    pipeline : Pipeline or None
-        Unfitted pipeline whose last step is the learner, or None if there is only a learner.
-    learner : classifier
-        The unfitted private classifier.
-    features : tuple
-        Settings of the steps before the learner, used as a hashable key. Candidates with equal keys
-        have identical features, which are computed only once.
-    """
-
-    params: dict[str, Any]
+    params: dict[str, Any]  # parameter names and values, as given in the grid
+    # unfitted pipeline whose last step is the learner, or None if there is only a learner
     pipeline: Pipeline | None
-    learner: Any
+    learner: Any  # the unfitted private classifier
+    # Settings of the steps before the learner, used as a hashable key. Candidates with equal keys
+    # have identical features, which are computed only once.
     features: tuple[Any, ...]
 
     @property
@@ -72,18 +62,10 @@ class Candidate:
 
 
 class FittedCandidate(NamedTuple):
-    """The chosen candidate, together with its fitted learner.
+    """The chosen candidate, together with its fitted learner."""
 
-    Attributes
-    ----------
-    position : int
-        Index of the candidate in the search.
-    learner : classifier
-        The fitted learner, without a receipt.
-    """
-
-    position: int
-    learner: Any
+    position: int  # index of the candidate in the search
+    learner: Any  # the fitted learner, without a receipt
 
 
 def is_active_step(step: Any) -> bool:
@@ -126,14 +108,7 @@ def has_row_function(step: Any) -> bool:
 
 
 def make_candidates(estimator: Any, param_grid: Any) -> list[Candidate]:
-    """Return the candidates of a grid.
-
-    Raises
-    ------
-    ValueError
-        If the grid is empty or sets a parameter of the search, or if a candidate has a step that
-        would be fitted to private rows or a learner without a parameter `epsilon`.
-    """
+    """Return the candidates of a grid."""
     candidates = [_make_candidate(estimator, params) for params in ParameterGrid(param_grid)]
     if not candidates:
         raise ValueError(

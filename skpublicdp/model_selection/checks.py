@@ -148,17 +148,9 @@ def _untransformed_public_rows(pipeline: Pipeline) -> list[Finding]:
 
 
 class _Issue(NamedTuple):
-    """A privacy problem of a step, together with the kind of the problem.
+    """A privacy problem of a step, together with the kind of the problem."""
 
-    Attributes
-    ----------
-    kind : {"unprotected", "seed", "cost", "coupling", "fitted before", "memory"}
-        "unprotected" and "seed" mean that the result is not private for any ε.
-    finding : Finding
-        The finding.
-    """
-
-    kind: str
+    kind: str  # "unprotected" and "seed" mean that the result is not private for any ε
     finding: Finding
 
 

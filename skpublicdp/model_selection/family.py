@@ -65,24 +65,13 @@ class CandidateRule(Hypothesis):
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class CandidateRows:
-    """The rows on which a candidate's rules are scored: private rows, then labelled public rows.
+    """The rows on which a candidate's rules are scored: private rows, then labelled public rows."""
 
-    Attributes
-    ----------
-    X : ndarray of float64, shape (n, n_features)
-        Features after the candidate's steps.
-    weights : ndarray of int64, shape (n,)
-        Weight of each row: 1 for a private row and `public_weight` for a public row.
-    n_private : int
-        Number of private rows.
-    y_public : ndarray of intp
-        Label codes of the public rows.
-    """
-
-    X: Floats
+    X: Floats  # (n, n_features): features after the candidate's steps
+    # (n,): weight of each row: 1 for a private row and `public_weight` for a public row
     weights: Integers
-    n_private: int
-    y_public: Codes
+    n_private: int  # number of private rows
+    y_public: Codes  # label codes of the public rows
 
 
 class CandidateCover(Cover):
@@ -185,11 +174,6 @@ def log_normalizer(family: Family, rate: float) -> Floats:
         Members with prior masses and error counts.
     rate : float
         ε / 2.
-
-    Returns
-    -------
-    ndarray of float64
-        One value for each family in a batch.
     """
     if isinstance(family, Leaf):
         log_mass = logsumexp(-rate * family.errors, axis=-1)
@@ -212,24 +196,12 @@ def log_normalizer(family: Family, rate: float) -> Floats:
 
 
 class _PreparedCandidate(NamedTuple):
-    """A candidate whose inputs have been read and whose cover has been built, without spending ε.
+    """A candidate whose inputs were read and whose cover was built, without spending ε."""
 
-    Attributes
-    ----------
-    learner : SemiPrivateClassifier
-        Unfitted learner that has already read its inputs.
-    dataset : Dataset
-        Validated private and public inputs of the learner.
-    cover : Cover
-        Cover of the learner's hypothesis class, built from public rows.
-    scored : CandidateRows
-        The rows on which rules are scored.
-    """
-
-    learner: Any
+    learner: Any  # unfitted learner that has already read its inputs
     dataset: Any
-    cover: Cover
-    scored: CandidateRows
+    cover: Cover  # cover of the learner's hypothesis class, built from public rows
+    scored: CandidateRows  # the rows on which rules are scored
 
     @property
     def public_weight(self) -> int:

@@ -84,21 +84,11 @@ class SingleCandidate:
 
 
 class BudgetSplit(NamedTuple):
-    """Shares of a search's (ε, δ) among the steps of a choice between several kinds.
-
-    Attributes
-    ----------
-    trial : pair of Fraction
-        (ε, δ) of each trial.
-    choice : pair of Fraction
-        (ε, δ) of the draw that chooses a kind, with δ = 0.
-    fit : pair of Fraction
-        (ε, δ) of the final fit.
-    """
+    """Shares of a search's (ε, δ) among the steps of a choice between several kinds."""
 
     trial: tuple[Fraction, Fraction]
-    choice: tuple[Fraction, Fraction]
-    fit: tuple[Fraction, Fraction]
+    choice: tuple[Fraction, Fraction]  # (ε, δ) of the draw that chooses a kind, with δ = 0
+    fit: tuple[Fraction, Fraction]  # (ε, δ) of the final fit
 
 
 def split_budget(ledger: Ledger, n_kinds: int, share: float) -> BudgetSplit:
@@ -142,10 +132,6 @@ def fit_chosen_kind(
     ----------
     kinds : sequence
         One or more kinds.
-    rows : SearchRows
-        Rows of the search.
-    ledger : Ledger
-        Ledger of the search, which does not contain any events yet.
     share : float
         Share of the budget for trials and choice, in (0, 1).
     """

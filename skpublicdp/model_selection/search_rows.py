@@ -41,20 +41,11 @@ def _with_declared_types(X: Any, table: Table | None) -> Any:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class TransformedRows:
-    """Private and public rows, transformed by the pipeline steps before a learner.
+    """Private and public rows, transformed by the pipeline steps before a learner."""
 
-    Attributes
-    ----------
-    steps : list
-        Fitted steps before the learner, together with their names.
-    X
-        Private rows, at most `max_rows_per_group` for each person.
-    X_public
-        All public rows, or None. Rows from a description are marked by `mark_described`.
-    """
-
-    steps: list[tuple[str, Any]]
-    X: Any
+    steps: list[tuple[str, Any]]  # fitted steps before the learner, together with their names
+    X: Any  # private rows, at most `max_rows_per_group` for each person
+    # All public rows, or None. Rows from a description are marked by `mark_described`.
     X_public: Any
 
 

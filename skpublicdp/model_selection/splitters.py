@@ -34,13 +34,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
     is_public: Any
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **masks: Any) -> int:
-        """Return the number of splits. All arguments are ignored.
-
-        Returns
-        -------
-        int
-            `n_splits`.
-        """
+        """Return the number of splits. All arguments are ignored."""
         return int(self.n_splits)
 
     def split(
@@ -66,11 +60,6 @@ class _PublicTrainingSplitter(BaseCrossValidator):
         is_labelled : array-like of bool, shape (n,), optional
             Marks the labelled rows. All other rows are in the training set of every split.
 
-        Yields
-        ------
-        train, test : ndarray of intp
-            Row indices in increasing order.
-
         Raises
         ------
         ValueError
@@ -93,15 +82,7 @@ class _PublicTrainingSplitter(BaseCrossValidator):
 
     @abstractmethod
     def _tests(self, unit_of_row: RowIndices, n_units: int) -> Iterator[RowIndices]:
-        """Yield the test set of each split as indices into the testable rows.
-
-        Parameters
-        ----------
-        unit_of_row : ndarray of intp
-            Unit index (person, or row without `groups`) of each testable row.
-        n_units : int
-            Number of units.
-        """
+        """Yield the test set of each split as indices into the testable rows."""
 
     def _check(self) -> None:
         """Raise ValueError if `n_splits` is invalid."""

@@ -93,18 +93,10 @@ All other meta-estimators leave `random_state` unchanged."""
 
 
 class OwnFit(NamedTuple):
-    """A meta-estimator's own computation on private rows, outside its nested estimators.
+    """A meta-estimator's own computation on private rows, outside its nested estimators."""
 
-    Attributes
-    ----------
-    problem : str
-        Description of the computation.
-    remedy : str
-        Recommended change. ``{learner}`` stands for the nested private estimator.
-    """
-
-    problem: str
-    remedy: str
+    problem: str  # description of the computation
+    remedy: str  # Recommended change. ``{learner}`` stands for the nested private estimator.
 
 
 def find_own_fit(wrapper: Any, parameters: dict[str, Any]) -> OwnFit | None:

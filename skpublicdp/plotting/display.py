@@ -21,15 +21,7 @@ class Display:
     """
 
     def _set_axes(self, ax: Any, **figure_params: Any) -> Any:
-        """Return the axes to plot on, and store the axes and their figure.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes or None
-            Axes passed by the user. ``None`` creates a new figure.
-        **figure_params : dict
-            Keyword arguments of `plt.subplots` for a new figure.
-        """
+        """Return the axes to plot on, and store the axes and their figure."""
         check_matplotlib(f"{type(self).__name__}.plot")
         import matplotlib.pyplot as plt
 

@@ -26,37 +26,23 @@ MAX_TICK_CHARACTERS = 30
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """One axis of a heat map, with the joined bins of a column.
+    """One axis of a heat map, with the joined bins of a column."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the column.
-    cells : list of list of int
-        Groups of joined bins.
-    ticks : list of (float, str)
-        Positions and labels of the ticks. Cuts of numeric columns lie between bins.
-    """
-
-    name: str
-    cells: list[list[int]]
+    name: str  # name of the column
+    cells: list[list[int]]  # groups of joined bins
+    # Positions and labels of the ticks. Cuts of numeric columns lie between bins.
     ticks: list[tuple[float, str]]
 
 
 @dataclass(frozen=True, eq=False)
 class HeatMap:
-    """A pair term for one target, in which equal adjacent bins are joined.
+    """A pair term for one target, in which equal adjacent bins are joined."""
 
-    Attributes
-    ----------
-    x, y : Side
-        The two columns. The column with fewer joined bins comes first.
-    scores, deviations : ndarray of float64, shape (n_joined of x, n_joined of y)
-        Scores of the pair, and the standard deviations of these scores.
-    """
-
+    # The two columns. The column with fewer joined bins comes first.
     x: Side
     y: Side
+    # (n_joined of x, n_joined of y): scores of the pair, and the standard deviations of these
+    # scores
     scores: NDArray[np.float64]
     deviations: NDArray[np.float64]
 
@@ -65,13 +51,6 @@ def heat_map(pair: Pair, target: int) -> HeatMap:
     """Return the heat map of a pair, joining bins with equal scores and standard deviations.
 
     Bins for other values and for missing values are omitted if they contain no public row.
-
-    Parameters
-    ----------
-    pair : Pair
-        Pair term of a model.
-    target : int
-        Index of the label, or 0 for a regression target.
     """
     scores, deviations = pair.scores[target], pair.deviations[target]
     values = np.stack([scores, deviations], axis=-1)
@@ -153,11 +132,6 @@ def draw_pair(
         Half-width of a band, in standard deviations.
     label : str
         Label of the colour bar, which names the quantity to which scores are added.
-
-    Returns
-    -------
-    matplotlib QuadMesh
-        The drawn heat map.
     """
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.patches import Rectangle

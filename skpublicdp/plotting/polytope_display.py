@@ -195,15 +195,7 @@ class PolytopeDisplay(Display):
         return self
 
     def _draw_edges(self, ax: Any, style: dict[str, Any]) -> list[Any]:
-        """Draw the edges of the region that do not lie on the frame, and return their lines.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes
-            Axes to plot on.
-        style : dict
-            Keyword arguments passed to matplotlib's `plot`.
-        """
+        """Draw the edges of the region that do not lie on the frame, and return their lines."""
         lines = []
         for start, end in zip(self.vertices, np.roll(self.vertices, -1, axis=0), strict=True):
             # a coordinate is constant along the edge, and equals one of its two limits

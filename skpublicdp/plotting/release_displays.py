@@ -447,17 +447,7 @@ def _numeric_position(display: str, release: PAPQueryRelease, column: str | int 
 
 
 def error_band(release: PAPQueryRelease, x: Floats, position: int) -> Floats | None:
-    """Return 95% confidence intervals of a released CDF, shape (n, 2); ``None`` without intervals.
-
-    Parameters
-    ----------
-    release : PAPQueryRelease
-        A fitted release with at least one numeric column.
-    x : ndarray of float64, shape (n,)
-        Numbers at which the CDF is evaluated.
-    position : int
-        Position of the numeric column.
-    """
+    """Return 95% confidence intervals of a released CDF, shape (n, 2), or ``None``."""
     try:
         band: Floats = release.cdf_interval(x, position)
         return band
@@ -510,19 +500,7 @@ def released_marginal(release: PAPQueryRelease, position: int, cuts: Floats | No
 
 
 def category_shares(column: Column, cuts: Floats | None, values: Floats, weights: Floats) -> Floats:
-    """Return the total weight of the rows in each category or bin of a column.
-
-    Parameters
-    ----------
-    column : Column
-        The column to display.
-    cuts : ndarray of float64 or None
-        Cuts between the bins of a numeric column, or ``None`` for a categorical column.
-    values : ndarray of float64, shape (n_rows,)
-        Encoded values, which are numbers or codes of categories.
-    weights : ndarray of float64, shape (n_rows,)
-        Weights of the rows, which sum to 1.
-    """
+    """Return the total weight of the rows in each category or bin of a column."""
     if cuts is None:
         codes, size = values.astype(np.intp), column.n_categories
     else:

@@ -263,15 +263,7 @@ def _join_first(texts: Iterable[str], max_texts: int) -> str:
 
 
 def _uncovered_costs(steps: list[tuple[str, Any]], searches: list[Any]) -> Iterator[str]:
-    """Yield sentences about uses of private rows that are not covered by the learner's receipt.
-
-    Parameters
-    ----------
-    steps : list of (str, transformer)
-        Pipeline steps before the learner.
-    searches : list of estimator
-        Searches that contain the learner.
-    """
+    """Yield sentences about uses of private rows that are not covered by the learner's receipt."""
     # `transformer_` marks a `PublicFit`, which is fitted to public rows only
     unprotected = [name for name, step in steps if not hasattr(step, "transformer_")]
     if unprotected:

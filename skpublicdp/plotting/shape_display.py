@@ -344,12 +344,6 @@ class ShapeDisplay:
 
         The legend symbol is the band of the first step function, or the first error bar if there is
         none.
-
-        Parameters
-        ----------
-        outside : bool
-            Whether the legend is placed below all panels instead of in the panel that contains its
-            symbol.
         """
         handles = [(axes, band) for axes, band in zip(self.axes_, self.bands_, strict=True) if band]
         if not handles:

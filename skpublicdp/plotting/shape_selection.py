@@ -90,21 +90,11 @@ def find_pair(clf: Boosting, columns: tuple[str | int, str | int]) -> Pair:
 
 
 class ScoreSelection(NamedTuple):
-    """The scores of a model that are to be drawn.
+    """The scores of a model that are to be drawn."""
 
-    Attributes
-    ----------
-    target : int
-        Index of the target, which is the first axis of the scores.
-    sign : {1, -1}
-        Factor by which the scores are multiplied.
-    label : str
-        Label of the axis, which names the quantity to which scores are added.
-    """
-
-    target: int
-    sign: int
-    label: str
+    target: int  # index of the target, which is the first axis of the scores
+    sign: int  # factor by which the scores are multiplied
+    label: str  # label of the axis, which names the quantity to which scores are added
 
 
 def find_target(clf: Boosting, target: Any) -> ScoreSelection:

@@ -44,33 +44,16 @@ UNUSABLE_FILE = (
 
 
 class Entry(NamedTuple):
-    """Record of one fit that was charged to a budget. The record contains only public numbers.
+    """Record of one fit that was charged to a budget. The record contains only public numbers."""
 
-    Attributes
-    ----------
-    number : int
-        Number of the entry in the budget, counted from 1.
-    time : str
-        Time at which the fit was charged, which precedes its first draw: ISO 8601, UTC.
-    who : str
-        Name of the estimator that was fitted.
-    event : Event
-        Plan of the fit. The cost of this plan was charged.
-    n_rows : int
-        Number of private rows.
-    group : str or None
-        Name of the disjoint group of rows, or None for all rows.
-    seeded : bool
-        Whether the randomness came from a `random_state`. It is also True for entries of earlier
-        versions, which did not record the source of randomness.
-    """
-
-    number: int
-    time: str
-    who: str
-    event: Event
-    n_rows: int
-    group: str | None
+    number: int  # number of the entry in the budget, counted from 1
+    time: str  # time at which the fit was charged, which precedes its first draw: ISO 8601, UTC
+    who: str  # name of the estimator that was fitted
+    event: Event  # Plan of the fit. The cost of this plan was charged.
+    n_rows: int  # number of private rows
+    group: str | None  # name of the disjoint group of rows, or None for all rows
+    # Whether the randomness came from a `random_state`. It is also True for entries of earlier
+    # versions, which did not record the source of randomness.
     seeded: bool = False
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,21 +64,11 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class BudgetFile:
-    """Handle for the SQLite file of one budget. All copies of a handle share the file.
+    """Handle for the SQLite file of one budget. All copies of a handle share the file."""
 
-    Attributes
-    ----------
-    path : str
-        Absolute path.
-    identity : str
-        Random identifier of the file, used to detect that the file has been replaced.
-    for_tests : bool
-        Whether the budget accepts any number of seeded fits.
-    """
-
-    path: str
-    identity: str
-    for_tests: bool = False
+    path: str  # absolute path
+    identity: str  # random identifier of the file, used to detect that the file has been replaced
+    for_tests: bool = False  # whether the budget accepts any number of seeded fits
 
     @classmethod
     def open(cls, path: str, cap: Filter, *, for_tests: bool = False) -> BudgetFile:

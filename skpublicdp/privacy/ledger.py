@@ -87,24 +87,13 @@ drawable = noise_is_representable
 
 
 class ReceiptLine(NamedTuple):
-    """An event recorded by a ledger, with the name and the reference of the mechanism.
+    """An event recorded by a ledger, with the name and the reference of the mechanism."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the mechanism.
-    event : Event
-        The recorded event, which determines the privacy cost.
-    proof : str
-        Reference to the privacy proof.
-    sub_lines : list of ReceiptLine
-        Lines of the sub-ledger whose cost is covered by this event. In the receipt, these lines
-        replace the line of the event.
-    """
-
-    name: str
-    event: Event
-    proof: str
+    name: str  # name of the mechanism
+    event: Event  # the recorded event, which determines the privacy cost
+    proof: str  # reference to the privacy proof
+    # Lines of the sub-ledger whose cost is covered by this event. In the receipt, these lines
+    # replace the line of the event.
     sub_lines: list[ReceiptLine]
 
     @property
@@ -310,38 +299,14 @@ class Ledger:
         return self._cap.equal_draws(count)
 
     def draw(self, family: Family, event: Draw, sensitivity: int, *, name: str, proof: str) -> Path:
-        """Draw a member exactly by the exponential mechanism, and return its path.
-
-        Parameters
-        ----------
-        family : Family
-            Hypotheses and their error counts. Only the error counts may depend on private rows.
-        event : Draw
-            Privacy cost of the draw.
-        sensitivity : int
-            Largest change in any error count when one row is replaced.
-        name, proof : str
-            Name and reference of the mechanism, as shown in the receipt.
-        """
+        """Draw a member exactly by the exponential mechanism, and return its path."""
         self._enter(event, name, proof)
         return self._sample_member(family, event.epsilon, sensitivity * self.rows_per_person)
 
     def add_noise(
         self, table: Integers, sensitivity: Sensitivity, event: Event, *, name: str, proof: str
     ) -> Measurement:
-        """Release integer statistics with rounded Gaussian or discrete Laplace noise.
-
-        Parameters
-        ----------
-        table : ndarray of int64
-            Exact integers, of any shape.
-        sensitivity : Sensitivity
-            Largest change in the whole table when one row is replaced.
-        event : Gaussian or Pure
-            Privacy cost: `Gaussian` for Gaussian noise, `Pure` for Laplace noise.
-        name, proof : str
-            Name and reference of the mechanism, as shown in the receipt.
-        """
+        """Release integer statistics with rounded Gaussian or discrete Laplace noise."""
         if table.dtype != np.int64:
             raise TypeError("table must have dtype int64, because noise is exact only on integers.")
         scale, variance = noise_scale(event, self.for_person(sensitivity))
@@ -418,24 +383,7 @@ class Ledger:
     def sub_ledger(
         self, event: Event, *, name: str, proof: str, by_theorem: bool = False
     ) -> Ledger:
-        """Charge a stage, base learner or sanitizer as a whole, and return a ledger for its events.
-
-        Parameters
-        ----------
-        event : Event
-            Event that describes the privacy cost of the whole stage.
-        name, proof : str
-            Name and reference of the stage in the receipt.
-        by_theorem : bool, default=False
-            Whether a theorem bounds the cost of the whole stage by `event`. If True, the costs of
-            the events within the stage are not added up.
-
-        Returns
-        -------
-        Ledger
-            Ledger with the plan `event`. In the receipt, the lines of this ledger replace the line
-            of the stage.
-        """
+        """Charge a stage, base learner or sanitizer as a whole; return a ledger for its events."""
         sub_ledger = object.__new__(type(self))
         sub_ledger.__dict__.update(
             self.__dict__,
@@ -473,11 +421,6 @@ class Ledger:
             Facts that the guarantee assumes to be public knowledge.
         secure : bool, default=True
             False if a base learner or sanitizer that draws its own random numbers was seeded.
-
-        Returns
-        -------
-        PrivacyReceipt
-            The receipt.
         """
         ledgers, spent, root = self._parallel or (self,), self._spent, self._root
         if self._grouped:

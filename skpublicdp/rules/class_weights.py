@@ -31,13 +31,6 @@ def integer_class_weights(
     rows : MixedRows
         The rows. Only the row counts and the set of labels are used.
 
-    Returns
-    -------
-    private_weight, public_weight : int
-        Two integers whose ratio equals or approximates the ratio of the weights. ``"balanced"``
-        weights are inversely proportional to the row counts. If there are no private or no public
-        rows, both weights are 1.
-
     Raises
     ------
     ValueError

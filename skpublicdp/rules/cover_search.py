@@ -24,76 +24,42 @@ DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/selection.md"
 
 
 class DrawnRule(NamedTuple):
-    """A rule selected by a private cover search, with its cover and its error bound.
+    """A rule selected by a private cover search, with its cover and its error bound."""
 
-    Attributes
-    ----------
-    hypothesis : Hypothesis
-        The rule selected by the last draw.
-    cover : Cover
-        The cover from which the rule was drawn.
-    certificate : Certificate
-        Bound on the excess error of the last draw on the scored rows.
-    n_draws : int
-        Planned number of draws, which is a public number.
-    noisy_errors : Measurement or None
-        Noisy count of the private rows that the rule mislabels, if the search has an `Evaluation`.
-    """
-
-    hypothesis: Hypothesis
-    cover: Cover
-    certificate: Certificate
-    n_draws: int = 1
+    hypothesis: Hypothesis  # the rule selected by the last draw
+    cover: Cover  # the cover from which the rule was drawn
+    certificate: Certificate  # bound on the excess error of the last draw on the scored rows
+    n_draws: int = 1  # planned number of draws, which is a public number
+    # noisy count of the private rows that the rule mislabels, if the search has an `Evaluation`
     noisy_errors: Measurement | None = None
 
 
 class Evaluation(NamedTuple):
-    """A noisy count of the private rows that the drawn rule mislabels.
+    """A noisy count of the private rows that the drawn rule mislabels."""
 
-    Attributes
-    ----------
-    event : Pure
-        Privacy cost of the count, which is reserved and not spent on the draws.
-    count_errors : callable
-        ``count_errors(hypothesis)`` returns the number of mislabelled private rows.
-    """
-
-    event: Pure
+    event: Pure  # privacy cost of the count, which is reserved and not spent on the draws
+    # ``count_errors(hypothesis)`` returns the number of mislabelled private rows
     count_errors: Callable[[Hypothesis], int]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RuleSearch:
-    """Initial state of a search: a cover, and the rows used to score its rules.
+    """Initial state of a search: a cover, and the rows used to score its rules."""
 
-    Attributes
-    ----------
-    cover : Cover
-        The first cover.
-    tabulate : callable
-        ``tabulate(cover)`` returns the counts of scored rows, from which the cover computes the
-        errors of all of its rules.
-    ledger : Ledger
-        The draws and the evaluation spend the ledger's entire ε, by basic composition, since each
-        drawn rule is released and the next cover may depend on it.
-    scored : int
-        Total weight of the scored rows.
-    sensitivity : int
-        Maximum weight of a private row.
-    name, proof : str
-        Name of the mechanism and reference of its proof, for the receipt.
-    evaluation : Evaluation or None
-        A noisy count of errors after the last draw. The ε of the evaluation is not available to the
-        draws.
-    """
-
-    cover: Cover
+    cover: Cover  # the first cover
+    # ``tabulate(cover)`` returns the counts of scored rows, from which the cover computes the
+    # errors of all of its rules
     tabulate: Callable[[Cover], Integers]
+    # the draws and the evaluation spend the ledger's entire ε, by basic composition, since each
+    # drawn rule is released and the next cover may depend on it
     ledger: Ledger
-    scored: int
-    sensitivity: int = 1
+    scored: int  # total weight of the scored rows
+    sensitivity: int = 1  # maximum weight of a private row
+    # name of the mechanism and reference of its proof, for the receipt
     name: str = DRAW_NAME
     proof: str = DRAW_PROOF
+    # A noisy count of errors after the last draw. The ε of the evaluation is not available to the
+    # draws.
     evaluation: Evaluation | None = None
 
     @property
@@ -176,15 +142,6 @@ def _plan(remaining: Fraction, share_unit: Fraction, draw: int, n_draws: int) ->
     After each draw except the last, the released rule determines how the search continues: with a
     single final draw at the remaining ε if the cover cannot be refined, and with draws from a finer
     cover otherwise.
-
-    Parameters
-    ----------
-    remaining : Fraction
-        ε of all these draws together.
-    share_unit : Fraction
-        ε of the first draw of the search; draw t receives t times this value.
-    draw, n_draws : int
-        Number of the next draw, counted from 1, and number of the last draw.
     """
     if draw == n_draws:
         return Draw(remaining)

@@ -451,37 +451,22 @@ class GenericLearnerClassifier(CoverClassifier):
 
 
 class SanitizerUse(NamedTuple):
-    """Properties of a fitted sanitizer that the receipt and the guarantee of the learner state.
+    """Properties of a fitted sanitizer that the receipt and the guarantee of the learner state."""
 
-    Attributes
-    ----------
-    depends_on_rows : bool
-        Whether the sanitizer's sample depends on the rows. A sanitizer may ignore the rows if there
-        are too few.
-    secure_randomness : bool
-        Whether the sanitizer used a secure generator instead of a seed.
-    """
-
+    # Whether the sanitizer's sample depends on the rows. A sanitizer may ignore the rows if there
+    # are too few.
     depends_on_rows: bool
-    secure_randomness: bool
+    secure_randomness: bool  # whether the sanitizer used a secure generator instead of a seed
 
 
 class SyntheticPoints(NamedTuple):
-    """Points that replace the unlabelled rows when `GenericLearnerClassifier` builds its cover.
+    """Points that replace the unlabelled rows when `GenericLearnerClassifier` builds its cover."""
 
-    Attributes
-    ----------
-    points : ndarray of float64, shape (n_points, n_features)
-        Sample from the sanitizer or from a data-independent reference distribution.
-    secure_randomness : bool
-        Whether the points were generated with secure randomness.
-    depends_on_rows : bool
-        Whether the points depend on the unlabelled rows.
-    """
-
+    # (n_points, n_features): sample from the sanitizer or from a data-independent reference
+    # distribution
     points: Floats
-    secure_randomness: bool
-    depends_on_rows: bool
+    secure_randomness: bool  # whether the points were generated with secure randomness
+    depends_on_rows: bool  # whether the points depend on the unlabelled rows
 
 
 def _sanitizer_assumptions(sanitizer: Any) -> tuple[str, ...]:

@@ -103,24 +103,6 @@ def cover_error(
     """Return an upper bound on the distance from any rule of a class to the nearest cover member.
 
     The distance between two rules is the probability that they predict different labels.
-
-    Parameters
-    ----------
-    cover : Cover
-        The cover. The attributes `cuts` and `radius` of the cover describe how it was constructed.
-    hypotheses : HypothesisClass
-        The class that the cover approximates.
-    n_features, n_classes : int
-        Numbers of columns and labels.
-    m : int
-        Number of independently drawn public rows used to build the cover.
-    beta : float
-        Probability with which the bound may fail.
-
-    Returns
-    -------
-    float or None
-        The bound, or None if no theorem applies to this cover.
     """
     if cover.cuts is not None:
         return _cut_error(cover.cuts, m, beta)
@@ -182,11 +164,6 @@ def excess_error_guarantee(
         Growth function of the class for two labels, evaluated at 2 n_labelled rows.
     hypotheses : HypothesisClass, optional
         The hypothesis class. If the bound uses a declared VC dimension, the reason states this.
-
-    Returns
-    -------
-    Promise
-        The bound and a sentence that lists its terms, or the reason why there is no bound.
     """
     if drawn.cover is not cover:
         return no_guarantee(ADAPTIVE_COVER)
@@ -226,22 +203,7 @@ def is_whole_class(cover: Cover) -> bool:
 
 
 def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
-    """Return the guarantee that a fitted base learner states about its population error.
-
-    Parameters
-    ----------
-    base : classifier
-        The fitted base learner.
-    beta : float, optional
-        Maximum probability with which the bound may fail. The default is the base learner's own
-        probability.
-
-    Returns
-    -------
-    Promise
-        The guarantee. The guarantee has no bound if the base learner does not state one, or if its
-        bound may fail with a probability above `beta`.
-    """
+    """Return the guarantee that a fitted base learner states about its population error."""
     name = type(base).__name__
     if not hasattr(base, "guarantee_reason_"):
         return no_guarantee(f"{name} does not state a bound on its error in the population")

@@ -72,25 +72,15 @@ UNLABELLED_PUBLIC_ROWS = "public rows without labels are not scored"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _MixedSearch(RuleSearch):
-    """A search over intersections of halfspaces, scored on weighted private and public rows.
-
-    Attributes
-    ----------
-    n_supports : int
-        Number of public rows that generate halfspaces.
-    held_out : ndarray of bool, shape (n_public,)
-        Marks the public rows that are used only for scoring, so the family does not depend on them.
-    n_dimensions : int
-        Dimension of the affine hull of the public rows.
-    is_weighted : bool
-        Whether private and public rows have different weights.
-    """
+    """A search over intersections of halfspaces, scored on weighted private and public rows."""
 
     cover: MixedCover
-    n_supports: int
+    n_supports: int  # number of public rows that generate halfspaces
+    # (n_public,): marks the public rows that are used only for scoring, so the family does not
+    # depend on them
     held_out: Mask
-    n_dimensions: int
-    is_weighted: bool
+    n_dimensions: int  # dimension of the affine hull of the public rows
+    is_weighted: bool  # whether private and public rows have different weights
 
 
 class PPMHalfspaceClassifier(CoverClassifier):

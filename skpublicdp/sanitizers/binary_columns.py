@@ -69,8 +69,6 @@ def draw_many_valued_columns(
         `count_other_values` of each column.
     epsilon : Fraction
         Privacy budget.
-    ledger : Ledger
-        Privacy ledger that is charged.
 
     Returns
     -------
@@ -98,15 +96,7 @@ def draw_many_valued_columns(
 
 
 class ColumnBudgets(NamedTuple):
-    """Privacy budget ε of each column in a release of binary and many-valued columns.
-
-    Attributes
-    ----------
-    binary : Fraction
-        Budget of each binary column.
-    many_valued : Fraction
-        Budget of each many-valued column.
-    """
+    """Privacy budget ε of each column in a release of binary and many-valued columns."""
 
     binary: Fraction
     many_valued: Fraction
@@ -140,8 +130,6 @@ def release_cut(
         Candidate values. Each cut lies between neighbouring candidates, or between 0 and 1.
     epsilon : Fraction
         Privacy budget. The release is ε-differentially private.
-    ledger : Ledger
-        Privacy ledger that is charged.
 
     Returns
     -------
@@ -186,19 +174,12 @@ def two_point_column(
 
 
 class _CutCandidates(NamedTuple):
-    """Candidate cuts of a column, each halfway between two values, as arrays of shape (n_cuts,).
+    """Candidate cuts of a column, each halfway between two values, as arrays of shape (n_cuts,)."""
 
-    Attributes
-    ----------
-    lower, upper : ndarray of float64
-        Values on either side of each cut.
-    prior : ndarray of int64
-        Prior weights for the exponential mechanism.
-    """
-
+    # values on either side of each cut
     lower: Floats
     upper: Floats
-    prior: Integers
+    prior: Integers  # prior weights for the exponential mechanism
 
 
 def _cut_candidates(candidates: CandidateGrid) -> _CutCandidates:

@@ -366,11 +366,6 @@ def _multisets(n_points: int, n_domain: int) -> Integers:
 
     The multisets are listed by "stars and bars": n_domain - 1 bars among n_points stars separate
     the copies of consecutive points.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_multisets, n_domain)
-        For each multiset, the number of copies of each point.
     """
     combinations = itertools.combinations(range(n_points + n_domain - 1), n_domain - 1)
     bars = np.array(list(combinations), dtype=np.int64).reshape(-1, n_domain - 1)
@@ -383,19 +378,7 @@ def _multisets(n_points: int, n_domain: int) -> Integers:
 def _max_query_errors(
     counts: Integers, data_sets: Integers, queries: NDArray[np.bool_], n: int, n_points: int
 ) -> Integers:
-    """Return the largest query error of each data set, in units of 1 / (n * n_points).
-
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (n_domain,)
-        Number of private rows at each point.
-    data_sets : ndarray of int64, shape (n_data_sets, n_domain)
-        For each data set, the number of copies of each point.
-    queries : ndarray of bool, shape (n_queries, n_domain)
-        The points for which each query holds.
-    n, n_points : int
-        Number of private rows, and size of each data set.
-    """
+    """Return the largest query error of each data set, in units of 1 / (n * n_points)."""
     max_errors = np.zeros(len(data_sets), dtype=np.int64)
     for query in queries:
         errors = n * data_sets[:, query].sum(axis=1) - n_points * counts[query].sum()

@@ -52,18 +52,10 @@ ZERO_AND_ONE = np.array([0.0, 1.0])
 
 @dataclass(frozen=True, eq=False)
 class CandidateGrid:
-    """Increasing candidate values with prior weights for the exponential mechanism.
+    """Increasing candidate values with prior weights for the exponential mechanism."""
 
-    Attributes
-    ----------
-    values : ndarray of float64, shape (n_values,)
-        The candidates.
-    prior : ndarray of int64, shape (n_values,)
-        Positive prior weights.
-    """
-
-    values: Floats
-    prior: Integers
+    values: Floats  # (n_values,)
+    prior: Integers  # (n_values,): positive prior weights
 
     def __len__(self) -> int:
         return len(self.values)
@@ -82,16 +74,6 @@ def candidate_grid(bounds: tuple[float, float] | None = None) -> CandidateGrid:
     ----------
     bounds : pair of float, optional
         Lower and upper bound.
-
-    Returns
-    -------
-    CandidateGrid
-        Union of several grids that have equal prior weight. Most grids contain the multiples of one
-        power of ten. Since round numbers occur in several grids, 0 and 1 have more weight than
-        0.37. Grids of small steps around the origin separate small numbers even if the bounds are
-        far too wide. If bounds are given, there are three further grids: evenly spaced values
-        between the bounds, the bounds themselves, and the values 0 and 1, since indicator columns
-        are common.
 
     Examples
     --------
@@ -215,8 +197,6 @@ def release_column(
         Depth of the recursion, at least 1.
     epsilon : Fraction
         Privacy budget. The release is ε-differentially private.
-    ledger : Ledger
-        Privacy ledger that is charged.
 
     Returns
     -------
@@ -258,13 +238,6 @@ def find_medians(
         Depth of the recursion.
     epsilon : Fraction
         Privacy budget of each level.
-    ledger : Ledger
-        Privacy ledger that is charged.
-
-    Returns
-    -------
-    ndarray of intp
-        Increasing indices of the medians among the candidates.
     """
     nodes = [(0, len(prior))]  # start and stop of each range of candidates
     cuts: list[int] = []
@@ -323,12 +296,6 @@ def build_quantile_column(
         second cut, and so on.
     scale : float
         Scale of the Laplace noise.
-
-    Returns
-    -------
-    QuantileColumn
-        The segments whose mass is larger than plausible noise or, if there are none, the cuts with
-        equal masses.
     """
     cut_values = [float(value) for value in values[cuts]]
     low, high = float(values[0]), float(values[-1])
