@@ -27,7 +27,7 @@ SECTIONS = {
     ),
     "Publish statistics and scores": ("adult_queries", "private_roc", "project_budget"),
     "Public rows": ("no_public_rows", "public_rows_drift"),
-    "Large tables and several sites": ("larger_than_memory", "three_sites"),
+    "Large tables": ("larger_than_memory",),
     "Attacks": ("attack_and_defence",),
 }
 """Sections of the gallery, each with its examples in order."""

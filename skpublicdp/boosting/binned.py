@@ -204,12 +204,6 @@ class FineBinnedRows:
         with ThreadPoolExecutor(n_threads) as pool:
             return sum(pool.map(sum_span, *zip(*spans, strict=True)), np.int64(0))
 
-    def sum_over_sample(
-        self, indices: NDArray[np.intp], f: Callable[[NDArray[np.intp]], Any]
-    ) -> Any:
-        """Return ``f(indices)``, which is a sum over the rows at the given increasing indices."""
-        return f(indices)
-
     def for_each_chunk(self, f: Callable[[slice], None]) -> None:
         """Call ``f(chunk)`` on all chunks of rows for its side effects, using several threads."""
 

@@ -350,21 +350,14 @@ class NewtonBooster:
         sample : ndarray of intp
             Indices of the private rows from which the utilities are computed.
         """
-        data, margins, loss = self.data, self.margins, self.loss
-
-        def sum_sample(indices: NDArray[np.intp]) -> Integers:
-            """For the selected rows, return each target's gradient sums over joint splits."""
-            gradients, _ = loss.gradient_hessian(margins[:, indices], data.rows.y[indices])
-            codes, sizes = data.codes(indices), data.binner.sizes
-            return np.array(
-                [
-                    joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, values)
-                    for values in gradients
-                ]
-            )
-
-        table = data.rows.sum_over_sample(sample, sum_sample)
-        n_targets = len(table)
+        gradients, _ = self.loss.gradient_hessian(self.margins[:, sample], self.data.rows.y[sample])
+        codes, sizes = self.data.codes(sample), self.data.binner.sizes
+        table = np.array(
+            [
+                joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, values)
+                for values in gradients
+            ]
+        )
         if len(table) == 1:  # two labels have opposite gradients
             table = np.concatenate([-table, table])
         path = self.ledger.draw(
@@ -373,7 +366,7 @@ class NewtonBooster:
             # a row adds the gradients of all other labels to the errors of a leaf; the sum of these
             # gradients is minus the gradient of the row's label, up to one rounding error for each
             # label
-            2 * (MAX_GRADIENT + n_targets),
+            2 * (MAX_GRADIENT + len(gradients)),
             name="exponential mechanism, exact draw of a tree",
             proof="docs/proofs/selection.md",
         )

@@ -21,7 +21,6 @@ from skpublicdp.boosting.monotone import Directions, validate_monotonic_cst
 from skpublicdp.boosting.public_labels import PublicLabels
 from skpublicdp.boosting.public_margins import PublicMargins, make_public_margins
 from skpublicdp.boosting.public_model import TargetScale
-from skpublicdp.boosting.site_rows import SiteBinnedRows
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
@@ -29,7 +28,6 @@ from skpublicdp.data.one_hot import ColumnRun, fold_rows, folded_schema
 from skpublicdp.data.persons import RowChooser
 from skpublicdp.data.public_rows import DESCRIBED
 from skpublicdp.data.schema import Schema
-from skpublicdp.data.sources.sites_reader import PerSite
 from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats, Mask
@@ -212,18 +210,16 @@ def read_training_data(
             margins = public_margins.margins(X_labelled)
         X_folded = fold_rows(schema.columns, X_labelled)
         labelled = [(*encode_rows(fine_binner, dtype, X_folded, targets.public), margins)]
-    arguments = fine_binner, public_margins, dtype, estimator.n_jobs
-    if dataset.sites is None:
-        rows = bin_rows(dataset, dataset.n_private, labelled, *arguments)
-    else:
-        # the labelled public rows are appended to the rows of the last site
-        sizes = list(dataset.sites.sizes)
-        n_others = len(sizes) - 1
-        extra_rows = PerSite([[]] * n_others + [labelled])
-        group = dataset.sites.group
-        key = group.keep(bin_rows, dataset, PerSite(sizes), extra_rows, *arguments)
-        sizes[-1] += sum(len(y) for _, y, _ in labelled)
-        rows = SiteBinnedRows(group, key, sizes, fine_binner)
+    n_jobs = estimator.n_jobs
+    private = _encoded_chunks(dataset, fine_binner, public_margins, dtype, n_jobs)
+    rows = FineBinnedRows.from_codes(
+        fine_binner,
+        chain(private, labelled),
+        n=dataset.n_private + sum(len(y) for _, y, _ in labelled),
+        dtype=dtype,
+        n_jobs=n_jobs,
+        n_margins=0 if public_margins is None else len(public_margins.of_public),
+    )
     return TrainingData(
         schema=schema,
         rows=rows,
@@ -281,23 +277,6 @@ def _in_container_of(X_public: Any, schema: Schema) -> Schema:
         return schema
     library = Table(X_public).container.library
     return replace(schema, container=replace(schema.container, library=library))
-
-
-def bin_rows(
-    dataset: Dataset,
-    n_private: int,
-    labelled: list[BinnedChunk],
-    fine_binner: Binner,
-    public_margins: PublicMargins | None,
-    dtype: DTypeLike,
-    n_jobs: int | None,
-) -> FineBinnedRows:
-    """Return the private rows in fine bins, followed by the labelled public rows."""
-    private = _encoded_chunks(dataset, fine_binner, public_margins, dtype, n_jobs)
-    n = n_private + sum(len(y) for _, y, _ in labelled)
-    n_margins = 0 if public_margins is None else len(public_margins.of_public)
-    chunks = chain(private, labelled)
-    return FineBinnedRows.from_codes(fine_binner, chunks, n, dtype, n_jobs, n_margins)
 
 
 def _encoded_chunks(

@@ -13,7 +13,6 @@ from numpy.typing import DTypeLike, NDArray
 from skpublicdp.data.labels import Targets
 from skpublicdp.data.one_hot import ColumnRun
 from skpublicdp.data.schema import Coder, Schema
-from skpublicdp.data.sources.sites_reader import SitesReader
 from skpublicdp.data.streaming import Chunk, RowSource
 from skpublicdp.data.tables import ColumnType, Table
 from skpublicdp.typing import Floats, Mask, R
@@ -76,11 +75,6 @@ class Dataset:
         """Encoded targets. This property is available only for estimators that read `y`."""
         assert self._targets is not None
         return self._targets
-
-    @property
-    def sites(self) -> SitesReader | None:
-        """Sites that hold the private rows and return only sums, or None if there are no sites."""
-        return self._source.sites
 
     @property
     def classes(self) -> NDArray[Any]:

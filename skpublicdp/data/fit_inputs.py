@@ -142,7 +142,7 @@ def read_fit_inputs(
         spread_columns=sample.spread_columns,
         n_private=roles.n_private,
         n_public=len(raw_public),
-        assumptions=(*_assumptions(schema, table, X_public), *_site_assumptions(roles, groups)),
+        assumptions=_assumptions(schema, table, X_public),
         _targets=target.targets,
         _raw_public=raw_public,
         _source=source,
@@ -201,44 +201,12 @@ def encode_target(
         encoded = np.zeros(len(column), dtype=targets.private.dtype)
         encoded[roles.counted] = targets.private
         return TargetEncoding(targets, encoded)
-    if roles.stream.sites is None:
-        chunks = _distinct_targets(roles.stream, target_reader)
-    else:
-        chunks = roles.stream.sites.group.ask(_labels_of_site, roles.stream, target_reader)
-        chunks = [labels for site in chunks for labels in site]
-    # tasks contain these targets, so their number must not reveal which sites have a label
-    distinct = _union(chunks, target_reader)
+    chunks = roles.stream.map_labels(lambda y: distinct_targets(target_reader, y))
+    # converted to objects, since chunks can have different types
+    labels = target_reader.column(np.concatenate([values.astype(object) for values in chunks]))
+    distinct = target_reader.distinct(labels)  # each once, since workers receive them
     targets = target_reader.targets(distinct, separate or [distinct[:0]])
     return TargetEncoding(targets, encode_chunk=lambda y: encode_targets(target_reader, y, targets))
-
-
-def _distinct_targets(stream: RowSource, target_reader: TargetReader) -> list[NDArray[Any]]:
-    """Return the distinct targets in each chunk of rows, as in `distinct_targets`."""
-    return list(stream.map_labels(lambda y: distinct_targets(target_reader, y)))
-
-
-def _union(chunks: list[NDArray[Any]], target_reader: TargetReader) -> NDArray[Any]:
-    """Return the distinct targets in several chunks, without duplicates."""
-    # converted to objects, since chunks can have different types
-    targets = target_reader.column(np.concatenate([values.astype(object) for values in chunks]))
-    return target_reader.distinct(targets)
-
-
-def _labels_of_site(stream: RowSource, target_reader: TargetReader) -> list[NDArray[Any]]:
-    """Return the set of labels of a site as an array, or all declared classes if there are any.
-
-    The label sets of individual chunks remain at the site, since a chunk can consist of a single
-    row. If classes are declared, no information about the labels leaves the site. If a label was
-    not declared, an error is raised at the site.
-    """
-    chunks = _distinct_targets(stream, target_reader)
-    declared = target_reader.declared
-    if declared is None:
-        return [_union(chunks, target_reader)]
-    for labels in chunks:
-        if len(labels):
-            target_reader.targets(labels, [labels[:0]])
-    return [declared]
 
 
 def _open_private_rows(
@@ -295,17 +263,6 @@ def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]
         *assumptions,
         f"the categories declared by the types of {', '.join(declared)} may be known",
     )
-
-
-def _site_assumptions(roles: RowRoles, groups: Any) -> tuple[str, ...]:
-    """Return the assumptions about rows at several sites, for the receipt."""
-    if roles.stream is None or roles.stream.sites is None:
-        return ()
-    assumptions = (
-        "the number of rows at each site may be known, and only the coordinator receives the "
-        "exact tables of the sites",
-    )
-    return assumptions if groups is None else (*assumptions, "all rows of a person are at one site")
 
 
 def bound_ends(bounds: Any, names: Sequence[str], labels: Sequence[Any] = ()) -> Floats:

@@ -156,11 +156,6 @@ class TargetReader(ABC):
     for each chunk.
     """
 
-    @property
-    def declared(self) -> NDArray[Any] | None:
-        """Declared classes of a classifier, which are public, or None if none are declared."""
-        return None
-
     @abstractmethod
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
         """Return the argument `y` or `y_public` as an array, shape (n,).
@@ -211,15 +206,11 @@ class LabelReader(TargetReader):
     classes: ArrayLike | None
     min_classes: int = 1
 
-    @property
-    def declared(self) -> NDArray[Any] | None:
-        """Return the `classes` parameter as an array of labels."""
-        return None if self.classes is None else _declared_classes(self.classes)
-
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
         """Convert labels to an array of text, booleans or whole numbers."""
-        if self.declared is not None:
-            check_comparable(**{name: label_kind(y)}, classes=kind_of_labels(self.declared))
+        if self.classes is not None:
+            declared = kind_of_labels(_declared_classes(self.classes))
+            check_comparable(**{name: label_kind(y)}, classes=declared)
         return label_column(y, listed=self.classes is not None, name=name)
 
     def check_public(self, y: Any, public: list[NDArray[Any]]) -> None:

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import call_silently
-from skpublicdp.data.sites import RowSubset
-from skpublicdp.data.sources.reader import SourceColumn
-from skpublicdp.data.sources.sites_reader import PerSite, SiteObject
 from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
 from skpublicdp.exceptions import OmittedRowsWarning, warn
 from skpublicdp.typing import Codes, Mask
@@ -23,11 +18,6 @@ from skpublicdp.typing import Codes, Mask
 INVALID_GROUPS = (
     "groups must identify the person of each row of X by a number or a string; got another type. "
     "Assign a number to each person."
-)
-
-GROUPS_NEED_CAP = (
-    "groups was passed, but max_rows_per_group is not set. Set it to the maximum number of rows "
-    "that are used per person."
 )
 
 
@@ -95,11 +85,6 @@ class PersonRows:
         """Number of private rows that are left out."""
         return int(np.maximum(self.sizes - self.max_rows, 0).sum())
 
-    @property
-    def largest(self) -> int:
-        """Number of private rows of the person with the most rows."""
-        return int(self.sizes.max(initial=0))
-
     @cached_property
     def crowded(self) -> Codes:
         """Increasing positions of the rows of persons with more than `max_rows` rows."""
@@ -112,7 +97,15 @@ class PersonRows:
     def choose(self, ledger: RowChooser) -> Mask:
         """Return a mask of the kept rows, after reporting the number of omitted rows."""
         ledger.n_omitted = self.n_omitted
-        warn_if_omitted(self.n_omitted, self.n_rows, self.max_rows, self.largest)
+        if self.n_omitted:
+            # all of these numbers are public
+            warn(
+                f"{self.n_omitted} of {self.n_rows} private rows were left out because "
+                f"max_rows_per_group={self.max_rows}, chosen at random from groups of up to "
+                f"{self.sizes.max()} rows. Results describe the kept rows, in which large groups "
+                "are under-represented.",
+                OmittedRowsWarning,
+            )
         return self.keep(random_ranks(len(self.crowded), ledger))
 
     def keep(self, ranks: Codes) -> Mask:
@@ -154,20 +147,6 @@ def random_ranks(n: int, ledger: RowChooser) -> Codes:
     return ledger.order(n) if n else np.zeros(0, dtype=np.intp)
 
 
-def warn_if_omitted(n_omitted: int, n_rows: int, max_rows: int, largest: int) -> None:
-    """Warn if private rows are left out. All of these numbers are public.
-
-    `largest` is the number of rows of the person with the most rows.
-    """
-    if n_omitted:
-        warn(
-            f"{n_omitted} of {n_rows} private rows were left out because max_rows_per_group="
-            f"{max_rows}, chosen at random from groups of up to {largest} rows. Results describe "
-            "the kept rows, in which large groups are under-represented.",
-            OmittedRowsWarning,
-        )
-
-
 def cap_rows_per_group(
     max_rows: int | None, groups: Any, private: Mask, ledger: RowChooser | None = None
 ) -> Mask:
@@ -201,7 +180,10 @@ def read_person_rows(max_rows: int | None, groups: Any, private: Mask) -> Person
             "person of each row of X, to fit, with metadata routing inside a pipeline or a search."
         )
     if max_rows is None:
-        raise ValueError(GROUPS_NEED_CAP)
+        raise ValueError(
+            "groups was passed, but max_rows_per_group is not set. Set it to the maximum number of "
+            "rows that are used per person."
+        )
     return PersonRows.read(max_rows, groups, private)
 
 
@@ -211,92 +193,3 @@ def read_persons(stream: RowSource, groups: Any) -> Any:
         return groups
     stream.check_ordered("Groups")
     return np.concatenate(list(as_rows(stream, groups).map_labels(np.asarray)))
-
-
-def cap_rows_at_sites(
-    max_rows: int | None, stream: RowSource, groups: Any, ledger: RowChooser | None
-) -> RowSource:
-    """Return `max_rows` random rows of each person, without moving persons between sites.
-
-    Each site receives the random ranks of its own rows, so no site needs a source of randomness.
-
-    Parameters
-    ----------
-    max_rows : int or None
-        Maximum number of rows per person.
-    stream : RowSource
-        Rows of several sites.
-    groups : SourceColumn
-        Column of persons. All of a person's rows are at the same site.
-    ledger : Ledger
-        Ledger of the fit, which makes the random choice.
-    """
-    sites = stream.sites
-    assert sites is not None
-    if max_rows is None:
-        raise ValueError(GROUPS_NEED_CAP)
-    if not isinstance(groups, SourceColumn) or groups.reader is not sites:
-        raise ValueError(
-            "groups must be a column of the same open_sites(...) as X, because each site stores "
-            "its own person identifiers. For example, use groups=rows['person']."
-        )
-    assert ledger is not None
-    group = sites.group
-    persons = SiteObject(group, group.keep(_read_persons_of_site, groups, max_rows))
-    group.release_with(persons)
-    crowds = group.ask(_describe_crowd, persons)
-    ends = np.cumsum([0, *(n_crowded for n_crowded, _, _ in crowds)])
-    ranks = random_ranks(int(ends[-1]), ledger)
-    ranks_of_site = PerSite([ranks[start:stop] for start, stop in pairwise(ends)])
-    key = group.keep(_cap_rows_of_site, groups, persons, ranks_of_site)
-    sizes = group.ask(_count_rows, SiteObject(group, key))
-    ledger.n_omitted = sum(n_omitted for _, n_omitted, _ in crowds)
-    largest = max(largest for _, _, largest in crowds)
-    warn_if_omitted(ledger.n_omitted, ledger.n_omitted + sum(sizes), max_rows, largest)
-    return stream.at_sites(key, sizes)
-
-
-def sum_of_squared_group_sizes(stream: RowSource, groups: SourceColumn) -> int:
-    """Return Σ nᵢ² over the persons of all sites, where person i has nᵢ rows in `stream`."""
-    sites = stream.sites
-    assert sites is not None
-    persons = SourceColumn(sites, groups.position)
-    return int(sites.group.add_up(_squared_group_sizes, persons))
-
-
-def _squared_group_sizes(groups: SourceColumn) -> int:
-    """Return Σ nᵢ² over the persons of one site, where person i has nᵢ rows."""
-    persons = read_persons(RowSource(groups.reader), groups)
-    # numpy.unique would sort the names, but names of several types have no order
-    return sum(size**2 for size in Counter(persons.tolist()).values())
-
-
-class SiteRows(NamedTuple):
-    """Rows of one site with their persons, stored at the site between two tasks."""
-
-    identifiers: Any  # as read in the first pass
-    persons: PersonRows
-
-
-def _read_persons_of_site(groups: SourceColumn, max_rows: int) -> SiteRows:
-    """Return the persons of the rows at a single site."""
-    identifiers = read_persons(RowSource(groups.reader), groups)
-    private = np.ones(len(identifiers), dtype=bool)
-    return SiteRows(identifiers, PersonRows.read(max_rows, identifiers, private))
-
-
-def _describe_crowd(rows: SiteRows) -> tuple[int, int, int]:
-    """Return the numbers of crowded and of omitted rows at a site, and its largest group."""
-    persons = rows.persons
-    return len(persons.crowded), persons.n_omitted, persons.largest
-
-
-def _cap_rows_of_site(groups: SourceColumn, rows: SiteRows, ranks: Codes) -> RowSubset:
-    """Return the counted rows of a single site."""
-    mask = rows.persons.keep(ranks)
-    return RowSubset.from_mask(groups.reader, mask, groups, rows.identifiers)
-
-
-def _count_rows(reader: RowSubset) -> int:
-    """Return the number of counted rows at a single site."""
-    return reader.n_rows

@@ -11,12 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.bounds import has_numbers_as_names
 from skpublicdp.data.caller_advice import pipeline_advice
-from skpublicdp.data.persons import (
-    RowChooser,
-    cap_rows_at_sites,
-    cap_rows_per_group,
-    read_persons,
-)
+from skpublicdp.data.persons import RowChooser, cap_rows_per_group, read_persons
 from skpublicdp.data.public_rows import DescribedRows
 from skpublicdp.data.schema import column_names, frame_labels
 from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
@@ -88,9 +83,6 @@ class RowRoles:
         if groups is None:
             cap_rows_per_group(max_rows, None, self.is_public)  # raises if groups are missing
             return self
-        if self.stream.sites is not None:
-            stream = cap_rows_at_sites(max_rows, self.stream, groups, ledger)
-            return replace(self, stream=stream, is_public=np.zeros(stream.n_rows, dtype=bool))
         persons = read_persons(self.stream, groups)
         counted = cap_rows_per_group(max_rows, persons, ~self.is_public, ledger)
         return replace(

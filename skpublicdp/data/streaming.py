@@ -42,7 +42,6 @@ from skpublicdp.data.sources.reader import (
     is_instance,
     rows_per_chunk,
 )
-from skpublicdp.data.sources.sites_reader import SitesReader, refuse_sites
 from skpublicdp.data.sources.spark_reader import SparkReader
 from skpublicdp.data.tables import concatenate_tables, pick_column, table_height, take_rows
 from skpublicdp.typing import Codes, Mask, R
@@ -170,7 +169,6 @@ def as_rows(X: Any, y: Any = None) -> RowSource:
     labels = _as_label_column(y)
     reader = rows._reader
     if labels.reader is not reader:
-        refuse_sites(reader, labels.reader)
         if isinstance(reader, DuckDBReader) and isinstance(labels.reader, DuckDBReader):
             raise ValueError(
                 "X and y from DuckDB must be columns of the same relation, because two queries may "
@@ -297,11 +295,6 @@ class RowSource:
         """Whether chunks have labels."""
         return self._labels is not None
 
-    @property
-    def sites(self) -> SitesReader | None:
-        """Sites that hold the rows and return only sums, or None for other rows."""
-        return self._reader if isinstance(self._reader, SitesReader) else None
-
     def empty(self) -> Any:
         """Return an empty array or frame with the column types of the rows."""
         return self._reader.empty(self._columns)
@@ -337,14 +330,6 @@ class RowSource:
         if is_streamed(groups) and (column := _as_label_column(groups)).reader is self._reader:
             row_mask = RowMask(mask, column.position, person_fingerprints(np.asarray(persons)))
         return RowSource(self._reader, self._columns, self._labels, row_mask)
-
-    def at_sites(self, key: str, sizes: Sequence[int]) -> RowSource:
-        """Return rows with the same columns, which the sites store under another key."""
-        assert self.sites is not None
-        reader, labels = self.sites.with_rows(key, sizes), self._labels
-        if labels is not None:
-            labels = SourceColumn(reader, labels.position)
-        return RowSource(reader, self._columns, labels)
 
     def check_ordered(self, feature: str) -> None:
         """Raise ValueError if the row order can change between passes, so that `feature` fails."""
@@ -460,9 +445,6 @@ class RowSource:
         TypeError
             If a table does not contain integers.
         """
-        if isinstance(self._reader, SitesReader):
-            options = {"columns": columns, "n_jobs": n_jobs, "keep_dictionaries": keep_dictionaries}
-            return self._reader.group.add_up(RowSource.fold, self, f, **options)
         plan = self._plan(f, columns, keep_dictionaries)
         if self._runs_on_workers(plan.labels):
             assert isinstance(self._reader, WorkerReader)

@@ -9,13 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skpublicdp.data.persons import (
-    RowChooser,
-    cap_rows_at_sites,
-    cap_rows_per_group,
-    read_persons,
-    sum_of_squared_group_sizes,
-)
+from skpublicdp.data.persons import RowChooser, cap_rows_per_group, read_persons
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import table_height, take_rows
 from skpublicdp.metrics.label_codes import (
@@ -91,10 +85,6 @@ def read_scored_rows(
         raise ValueError("X must contain at least one row; got none.")
     if max_rows is None:
         return ScoredRows(source, X, y, n, 1.0)
-    if source is not None and source.sites is not None:
-        source = cap_rows_at_sites(max_rows, source, groups, ledger)
-        n = source.n_rows
-        return ScoredRows(source, X, y, n, sum_of_squared_group_sizes(source, groups) / n)
     persons = groups if source is None else read_persons(source, groups)
     is_counted = cap_rows_per_group(max_rows, persons, np.ones(n, dtype=bool), ledger)
     # numpy.unique would sort the names, and names of different types have no order

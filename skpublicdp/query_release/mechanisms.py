@@ -147,7 +147,7 @@ def _release_column_cdf(
 
 def _private_column(column: Dataset) -> ColumnCounts:
     """Return a private numeric column, which is read and sorted only once if memory permits."""
-    if column.n_private > MAX_SORTED_NUMBERS or column.sites is not None:
+    if column.n_private > MAX_SORTED_NUMBERS:
         return PrivateColumnCounts(column)  # reads and sorts the chunks anew for each measurement
     return SortedColumn(np.concatenate(list(column.map(lambda X, _: X[:, 0]))))
 

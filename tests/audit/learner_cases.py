@@ -41,7 +41,7 @@ from tests.audit.case import (
     PUBLIC_LINE,
     Case,
 )
-from tests.audit.subjects import BoostingOfSites, RiskScore, RowSampledBoosting, RuleOfSites
+from tests.audit.subjects import RiskScore, RowSampledBoosting
 
 
 def _make_rule(hypotheses: Any, **settings: Any) -> Callable[[], Any]:
@@ -87,10 +87,6 @@ def rule_cases() -> list[Case]:
             name + "three labels",
             lambda: SemiPrivateClassifier(Stumps(), classes=(0, 1, 2)), BITS, 1, (0, 1, 2),
             {"X_public": PUBLIC_LINE}, max_fits=400,
-        ),
-        Case(
-            name + "two sites",
-            lambda: RuleOfSites(Thresholds(), classes=LABELS), LINE, 3, **line, max_fits=400,
         ),
         Case(
             name + "persons",
@@ -208,11 +204,6 @@ def boosting_cases() -> list[Case]:
             lambda: RowSampledBoosting(classes=LABELS, epsilon=100_000),
             PLANE, 60, LABELS, {"X_public": NORMAL_POINTS},
             max_fits=50,
-        ),
-        Case(
-            name + "Classifier, two sites",
-            lambda: BoostingOfSites(classes=LABELS, epsilon=100_000),
-            PLANE, 60, LABELS, {"X_public": NORMAL_POINTS}, max_fits=50,
         ),
         Case(
             name + "Classifier, one-hot",

@@ -9,10 +9,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skpublicdp import SemiPrivateClassifier
 from skpublicdp.accounting import Steps
 from skpublicdp.boosting import SemiPrivateBoostingClassifier
-from skpublicdp.data import Site, open_rows, open_sites
+from skpublicdp.data import open_rows
 from skpublicdp.exceptions import ReadError
 from skpublicdp.metrics import (
     private_balanced_accuracy_score,
@@ -122,36 +121,10 @@ class RowSampledBoosting(SemiPrivateBoostingClassifier):
             return super().fit(*args, **kwargs)
 
 
-def at_two_sites(X: Any, y: Any) -> Any:
-    """Return rows of which one site holds the first half, and another one the others."""
-    frame = as_frame(X).assign(y=y)
-    half = (len(frame) + 1) // 2
-    return open_sites([Site(frame.iloc[:half]), Site(frame.iloc[half:])])
-
-
 def as_frame(X: Any) -> Any:
     """Return an array as a frame with named columns."""
     array = np.asarray(X, dtype=np.float64)
     return pd.DataFrame(array, columns=[f"x{column}" for column in range(array.shape[1])])
-
-
-class RuleOfSites(SemiPrivateClassifier):
-    """Rule whose private rows two sites hold."""
-
-    def fit(self, X: Any, y: Any, *, X_public: Any) -> Any:
-        """Fit with tables of two sites."""
-        rows = at_two_sites(X, y)
-        return super().fit(rows.drop("y"), rows["y"], X_public=as_frame(X_public))
-
-
-class BoostingOfSites(SemiPrivateBoostingClassifier):
-    """Boosting whose private rows two sites hold, with a small subsample of them."""
-
-    def fit(self, X: Any, y: Any, *, X_public: Any) -> Any:
-        """Fit with tables of two sites."""
-        rows = at_two_sites(X, y)
-        with replaced(newton_fit, "subsample_size", lambda *arguments: SUBSAMPLE_SIZE):
-            return super().fit(rows.drop("y"), rows["y"], X_public=as_frame(X_public))
 
 
 class ReleaseOfUnsteadyRows(PAPQueryRelease):

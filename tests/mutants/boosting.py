@@ -119,7 +119,7 @@ MUTANTS = (
         "a grown tree with the sensitivity of a single residual",
         SENSITIVITY,
         "boosting/newton_boosting.py",
-        "            2 * (MAX_GRADIENT + n_targets),\n",
+        "            2 * (MAX_GRADIENT + len(gradients)),\n",
         "            MAX_GRADIENT // 2,\n",
         (f"{CLASSIFIER}, trees grown",),
     ),

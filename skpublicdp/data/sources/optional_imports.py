@@ -46,10 +46,3 @@ def dask() -> Any:
     with explain_missing("dask", "dask"):
         import dask
     return dask
-
-
-def cloudpickle() -> Any:
-    """Return the module cloudpickle."""
-    with explain_missing("cloudpickle", "sites"):
-        import cloudpickle
-    return cloudpickle
