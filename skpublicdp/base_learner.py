@@ -18,7 +18,7 @@ from skpublicdp.accounting.rounding import written_below
 from skpublicdp.data.batch_predict import ScoreMixin
 from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import NoPublicDataWarning, warn
-from skpublicdp.privacy.seeds import has_seed
+from skpublicdp.privacy.budget import has_seed
 from skpublicdp.typing import Floats
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])

@@ -1,6 +1,5 @@
 """Error bounds and sample sizes, as functions of public numbers."""
 
-from skpublicdp.guarantees.certificates import Certificate, excess_error, n_rounds
 from skpublicdp.guarantees.growth import (
     cover_radius,
     growth_function,
@@ -15,21 +14,25 @@ from skpublicdp.guarantees.lower_bounds import (
     n_public_lower,
     n_query_release_lower,
 )
-from skpublicdp.guarantees.mixed_boxes import (
-    n_ppm_boxes,
-    n_ppm_growing_boxes,
-    n_ppm_growing_unions,
-)
 from skpublicdp.guarantees.population import (
+    Certificate,
     Cuts,
     Promise,
     cuts_radius,
     dichotomies_radius,
+    excess_error,
     finite_excess,
+    n_rounds,
     sampling_error,
     uniform_error,
 )
-from skpublicdp.guarantees.ppm import n_ppm, n_ppm_paper
+from skpublicdp.guarantees.ppm import (
+    n_ppm,
+    n_ppm_boxes,
+    n_ppm_growing_boxes,
+    n_ppm_growing_unions,
+    n_ppm_paper,
+)
 from skpublicdp.guarantees.query_release import n_query_release, n_release_learner, n_stumps
 from skpublicdp.guarantees.sample_size import (
     SampleSize,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from skpublicdp.guarantees.certificates import excess_error
 from skpublicdp.guarantees.growth import (
     check_ranges,
     growth_function,
@@ -16,6 +15,7 @@ from skpublicdp.guarantees.growth import (
 )
 from skpublicdp.guarantees.population import (
     check_best_error,
+    excess_error,
     finite_excess,
     sampling_error,
 )

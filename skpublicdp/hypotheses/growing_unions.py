@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import growth_function
-from skpublicdp.guarantees.mixed_boxes import (
+from skpublicdp.guarantees.ppm import (
     DEFAULT_BOX_ALPHA,
     MAX_GROWING_HALFSPACES,
     MAX_LISTED_FACES,

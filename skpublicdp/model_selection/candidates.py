@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 
 from skpublicdp.base_learner import check_base
 from skpublicdp.preprocessing import PublicFit
-from skpublicdp.privacy.seeds import has_seed
+from skpublicdp.privacy.budget import has_seed
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
 SEARCH_PARAMETERS = ("epsilon", "delta", "budget", "random_state", "classes", "max_rows_per_group")

@@ -32,8 +32,11 @@ from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.model_selection.candidates import Candidate, FittedCandidate, make_candidates
 from skpublicdp.model_selection.checks import UNDECLARED_PROTECTION, coupling_line, unprotected_line
 from skpublicdp.model_selection.family import CandidateFamily
-from skpublicdp.model_selection.kind_choice import SingleCandidate, fit_chosen_kind
-from skpublicdp.model_selection.public_screening import screen_candidates
+from skpublicdp.model_selection.kind_choice import (
+    SingleCandidate,
+    fit_chosen_kind,
+    screen_candidates,
+)
 from skpublicdp.model_selection.search_rows import SearchRows
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.cover_classifier import may_be_known

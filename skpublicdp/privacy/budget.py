@@ -8,14 +8,17 @@ from __future__ import annotations
 import atexit
 import math
 import os
+import secrets
 import sqlite3
 import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self, overload
 
 from skpublicdp._internal.html import table
@@ -33,8 +36,70 @@ from skpublicdp.accounting.filters import (
 )
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.privacy.budget_file import UNUSABLE_FILE, BudgetFile, Entry
-from skpublicdp.privacy.seeds import SEEDED_TWICE
-from skpublicdp.privacy.ticket import USED_TICKET
+
+SEEDED_FIT = (
+    "{} is charged to a budget, but its noise comes from a random_state, so anyone who knows the "
+    "seed can remove the noise. The random_state belongs to this estimator or to a nested one, or "
+    "was set by an ensemble such as BaggingClassifier. Set random_state=None and avoid such "
+    "ensembles; for tests without private data, use PrivacyBudget(..., for_tests=True)."
+)
+"""Warning about a seeded fit that is charged to a budget; {} is replaced by the name of the fit."""
+
+SEEDED_TWICE = (
+    "A budget admits only one fit with a random_state, and this budget has already admitted one. "
+    "Two fits with the same seed share their noise, which cancels in the difference of their "
+    "results. Set random_state=None, also in nested estimators, and avoid ensembles that set "
+    "seeds, such as BaggingClassifier; for tests without private data, use PrivacyBudget(..., "
+    "for_tests=True)."
+)
+"""Error message for a second seeded fit that is charged to a budget."""
+
+
+def has_seed(parameter: Any) -> bool:
+    """Indicate whether a parameter is or contains a private estimator with a `random_state`.
+
+    An estimator counts as private if it has a parameter `epsilon`. The search covers lists, tuples,
+    dicts and the parameters of estimators.
+
+    Seeds with other names, and seeds that are not parameters, cannot be detected.
+    """
+    if isinstance(parameter, Mapping):
+        return any(map(has_seed, parameter.values()))
+    if isinstance(parameter, list | tuple):
+        return any(map(has_seed, parameter))
+    if not hasattr(parameter, "get_params") or isinstance(parameter, type):
+        return False
+    parameters = parameter.get_params(deep=False)
+    seeded = "epsilon" in parameters and parameters.get("random_state") is not None
+    return seeded or any(map(has_seed, parameters.values()))
+
+
+USED_TICKET = (
+    "A query is valid for one fit only, and this query or a copy of it has already been used. Call "
+    "query again."
+)
+"""Error message for a ticket that has already been used."""
+
+_REDEEMED_TICKETS: set[str] = set()
+_REDEMPTION_LOCK = Lock()
+
+
+def new_ticket() -> str:
+    """Return a random ticket that admits one fit, in this process or with one budget."""
+    return f"{os.getpid()}-{secrets.token_hex(16)}"
+
+
+def redeem_ticket(ticket: str) -> None:
+    """Mark a ticket as used, or raise if it has already been used or was made in another process.
+
+    This function is intended for fits without a budget. For all other fits, tickets are checked in
+    the budget's file.
+    """
+    with _REDEMPTION_LOCK:
+        if ticket in _REDEEMED_TICKETS or not ticket.startswith(f"{os.getpid()}-"):
+            raise PrivacyBudgetError(USED_TICKET)
+        _REDEEMED_TICKETS.add(ticket)
+
 
 LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"
 """SQL query for each group's running total after the group's last entry.

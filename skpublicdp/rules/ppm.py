@@ -19,13 +19,11 @@ from skpublicdp.data.public_rows import warn_no_public
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
 from skpublicdp.guarantees import Promise, n_ppm
-from skpublicdp.guarantees.mixed_boxes import (
-    MAX_LISTED_FACES,
-    axis_box_guarantee,
-)
 from skpublicdp.guarantees.ppm import (
     MAX_CONE_FEATURES,
+    MAX_LISTED_FACES,
     ErrorCounts,
+    axis_box_guarantee,
     evaluated_guarantee,
     ppm_guarantee,
 )

@@ -8,9 +8,9 @@ from skpublicdp.guarantees.label_boost import (
     n_labelled_paper,
     relative_deviation_bound,
 )
-from skpublicdp.guarantees.mixed_boxes import MAX_AXIS_HALFSPACES
 from skpublicdp.guarantees.population import _small_error_excess, _tilted_error
 from skpublicdp.guarantees.ppm import (
+    MAX_AXIS_HALFSPACES,
     ErrorCounts,
     cone_count,
     evaluated_guarantee,

@@ -31,8 +31,8 @@ from tests.internals.mechanisms import Choice, Lazy, Leaf, OneOf, Product
 from tests.internals.model_selection import (
     CandidateCover,
     CandidateRows,
+    kind_choice,
     log_normalizer,
-    public_screening,
     split_budget,
 )
 from tests.internals.privacy import Ledger
@@ -192,7 +192,7 @@ class TestPublicRowsFirst:
         assert search.chosen_by_ == "one draw"
 
     def test_few_labels_are_not_even_tried(self, monkeypatch):
-        monkeypatch.setattr(public_screening, "fit_base", None)
+        monkeypatch.setattr(kind_choice, "fit_base", None)
         labels = np.where(np.arange(100) < 4, "a", "-1")  # 1/16 is above the level
         assert searched(DEPTHS, data={"y_public": labels}).chosen_by_ == "one draw"
 

@@ -30,18 +30,14 @@ ALLOWED_IMPORTS = {
         "_internal.redaction",
     },
     "privacy.budget_file": {"accounting", "exceptions"},
-    "privacy.seeds": set(),
-    "privacy.ticket": {"exceptions"},
     "privacy.budget": {
-        *("accounting", "privacy.budget_file", "exceptions", "privacy.seeds", "privacy.ticket"),
-        *("_internal.html", "_internal.text"),
+        *("accounting", "privacy.budget_file", "exceptions", "_internal.html", "_internal.text"),
     },
     "_internal.parameters": {
         *("accounting", "privacy.budget", "_internal.threads", "_internal.versions"),
     },
     "privacy.ledger": {
-        *("accounting", "privacy.budget", "exceptions", "mechanisms", "privacy.seeds"),
-        "privacy.ticket",
+        *("accounting", "privacy.budget", "exceptions", "mechanisms"),
     },
     "_internal.html_repr": {"_internal.html"},
     "_internal.redaction": {"_internal.threads"},
@@ -50,7 +46,7 @@ ALLOWED_IMPORTS = {
     "_internal.text": set(),
     "_internal.versions": {"exceptions"},
     "data": {"data", "exceptions", "_internal.redaction", "_internal.text"},
-    "base_learner": {"accounting", "data", "exceptions", "privacy.ledger", "privacy.seeds"},
+    "base_learner": {"accounting", "data", "exceptions", "privacy.ledger", "privacy.budget"},
     "sanitizers": {
         *(
             "sanitizers",
@@ -86,7 +82,7 @@ ALLOWED_IMPORTS = {
             "data",
             "exceptions",
         ),
-        *("guarantees", "hypotheses", "privacy.ledger", "privacy.seeds", "mechanisms"),
+        *("guarantees", "hypotheses", "privacy.ledger", "privacy.budget", "mechanisms"),
         *("_internal.html_repr", "_internal.parameters", "_internal.redaction"),
         "_internal.versions",
         *(
