@@ -68,7 +68,8 @@ def test_a_page_leaves_nothing_behind(pytester, monkeypatch):
     (pytester.path / "test_looks.py").write_text(LOOKS, encoding="utf-8")
     plugins = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly")
     pages = ("a_page.md", "b_page.md", "test_looks.py")
-    result = pytester.runpytest_inprocess("--doctest-glob=*.md", "-W", "error", *plugins, *pages)
+    # in this process, modules of matplotlib would be imported twice by the tests that follow
+    result = pytester.runpytest_subprocess("--doctest-glob=*.md", "-W", "error", *plugins, *pages)
     result.assert_outcomes(passed=4)
 
 
