@@ -20,10 +20,10 @@ from skpublicdp.privacy.ledger import public_seed
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.fidelity import FidelityReport
 from skpublicdp.query_release.row_constraints import (
-    AcceptedRows,
     Constraint,
     check_constraints,
     draw_accepted_rows,
+    satisfies,
 )
 from skpublicdp.typing import Floats, Mask
 
@@ -57,11 +57,10 @@ class SyntheticRowsMixin:
         keep_missing : bool, default=True
             Whether rows may have missing values. In a column whose type has no missing values, such
             as ``bool``, missing values are always replaced by values from other rows.
-        constraints : str, callable, or sequence of these, default=None
+        constraints : callable, or sequence of callables, default=None
             Conditions that all rows must satisfy. They must not be derived from private rows. A
-            string compares columns, numbers and categories, as in ``"hours == 0 or employed"``. A
-            condition such as ``"age >= 15 where employed"`` applies to some rows only. A function
-            accepts rows in the container type of `fit` and returns a boolean for each row.
+            function accepts rows in the container type of `fit` and returns a boolean for each row,
+            as in ``lambda rows: (rows["age"] >= 15) | (rows["job"] != "farm")``.
 
         Returns
         -------
@@ -84,7 +83,7 @@ class SyntheticRowsMixin:
             If numbers are drawn from public rows and therefore stay within the public range,
             although the bounds of the column are wider.
         """
-        accepted = self._draw_rows(n, keep_other, keep_missing, constraints)
+        rows, _ = self._draw_rows(n, keep_other, keep_missing, constraints)
         columns = self._short_columns()
         if columns:
             names = ", ".join(columns[:MAX_LISTED_COLUMNS])
@@ -95,7 +94,7 @@ class SyntheticRowsMixin:
                 "public rows.",
                 SyntheticTailsWarning,
             )
-        return self._schema.decode(accepted.rows)
+        return self._schema.decode(rows)
 
     def fidelity(
         self,
@@ -136,12 +135,12 @@ class SyntheticRowsMixin:
             raise ValueError(
                 "n must be at least 1, because synthetic rows are compared with the release; got 0."
             )
-        accepted = self._draw_rows(n, keep_other, keep_missing, constraints)
+        rows, acceptance_rate = self._draw_rows(n, keep_other, keep_missing, constraints)
         return FidelityReport(
-            rows=self._schema.decode(accepted.rows),
-            tables=self._released.answers.compare_rows(accepted.rows, level, self._schema.names),
+            rows=self._schema.decode(rows),
+            tables=self._released.answers.compare_rows(rows, level, self._schema.names),
             level=level,
-            acceptance_rate=accepted.acceptance_rate,
+            acceptance_rate=acceptance_rate,
             short_columns=self._short_columns(),
         )
 
@@ -197,12 +196,12 @@ class SyntheticRowsMixin:
         constraints: Constraint | Sequence[Constraint] | None,
     ) -> Callable[[Floats], Mask]:
         """Return a function that indicates which encoded rows `sample` may return."""
-        row_constraints = check_constraints(constraints, self._schema)
+        functions = check_constraints(constraints)
 
         def is_accepted(rows: Floats) -> Mask:
             """Indicate which encoded rows may be returned."""
             mask = self._schema.is_possible(rows)
-            mask[mask] = row_constraints.hold(rows[mask])
+            mask[mask] = satisfies(functions, rows[mask], self._schema)
             if not keep_other:
                 mask &= self._schema.has_known_categories(rows)
             if not keep_missing:
@@ -217,8 +216,8 @@ class SyntheticRowsMixin:
         keep_other: bool,
         keep_missing: bool,
         constraints: Constraint | Sequence[Constraint] | None,
-    ) -> AcceptedRows:
-        """Return n encoded synthetic rows; the parameters are those of `sample`."""
+    ) -> tuple[Floats, float]:
+        """Return n encoded synthetic rows and the share of drawn rows that were accepted."""
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:
             raise ValueError(f"n must be a non-negative integer; got {n!r}.")

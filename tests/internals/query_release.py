@@ -100,6 +100,10 @@ from skpublicdp.query_release.queries.bin_edges import (
     max_bins,
 )
 from skpublicdp.query_release.query_list import LinearPrior, _posterior, release_linear_queries
-from skpublicdp.query_release.row_constraints import check_constraints, draw_accepted_rows
+from skpublicdp.query_release.row_constraints import (
+    check_constraints,
+    draw_accepted_rows,
+    satisfies,
+)
 from skpublicdp.query_release.synthetic import spread_weights, synthesize
 from skpublicdp.query_release.table_frames import RESULT_COLUMNS

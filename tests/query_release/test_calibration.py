@@ -223,7 +223,7 @@ class TestCalibratedRelease:
             assert each.release_error == 0
             assert each.rms_difference < 4 * each.drawing_error
             assert each.inside >= 0.6
-        wrong = calibrated.fidelity(20_000, constraints="region != 'a'")
+        wrong = calibrated.fidelity(20_000, constraints=lambda rows: rows["region"] != "a")
         (region,) = [each for each in wrong.tables if each.name == "region"]
         assert region.inside <= 0.4  # of "(other)" and "(missing)", which are empty
 

@@ -1,6 +1,5 @@
 """Synthetic rows to hand out: possible values, constraints, fidelity, and their guarantee."""
 
-import itertools
 import math
 
 import numpy as np
@@ -21,7 +20,7 @@ from skpublicdp.query_release import (
 from tests.helpers import FALSE_ALARM
 from tests.internals.data import MISSING, OTHER, Column, Container, Schema
 from tests.internals.privacy import public_seed
-from tests.internals.query_release import check_constraints, draw_accepted_rows
+from tests.internals.query_release import check_constraints, draw_accepted_rows, satisfies
 
 
 def people(n, seed):
@@ -145,52 +144,30 @@ class TestTails:
         fitted(None, PEOPLE[columns], PUBLIC[columns], bounds=bounds).sample(10)
 
 
+def is_working(rows):
+    return rows["works"] == True  # noqa: E712 - some are missing
+
+
+def grown_if_working(rows):
+    return (rows["age"] >= 15) | ~is_working(rows)
+
+
 class TestConstraints:
     def test_on_rows_of_a_release(self, release):
         rows = release.sample(
             3000,
             constraints=[
-                "age >= 15 where works",
-                "job in ('farm', 'shop') where region == 'n' and not works",
-                "since >= '2020-02-01'",
+                grown_if_working,
+                lambda rows: rows["since"] >= "2020-02-01",
                 lambda rows: rows["age"] < 80,
             ],
         )
         assert len(rows) == 3000
-        works = (rows["works"] == True).to_numpy()  # noqa: E712 - some are missing
+        works = is_working(rows).to_numpy()
         assert rows.loc[works, "age"].min() >= 15
         assert rows.loc[~works, "age"].min() < 15
-        assert set(rows.loc[(rows["region"] == "n") & ~works, "job"]) == {"farm", "shop"}
-        assert OTHER in set(rows.loc[works, "job"])
         assert rows["since"].min() == pd.Timestamp("2020-02-01")
         assert rows["age"].max() < 80
-
-    TEXTS = (
-        ("x < 2", lambda x, y, c, b: x < 2),
-        ("0 < x <= y", lambda x, y, c, b: 0 < x <= y),
-        ("x + 2 * y - 1 == 3 or x / 2 != 1", lambda x, y, c, b: x + 2 * y - 1 == 3 or x != 2),
-        ("x in (0, 2) and y not in [1]", lambda x, y, c, b: x in (0, 2) and y != 1),
-        ("not (x > -y) or b", lambda x, y, c, b: not x > -y or b is True),
-        ("c == 'p'", lambda x, y, c, b: c == "p"),
-        ("c != '(other)'", lambda x, y, c, b: c != OTHER),
-        ("x == 1 where c in ['p', 'q']", lambda x, y, c, b: x == 1 or c not in ("p", "q")),
-        ("b where x > 0", lambda x, y, c, b: b is True or x <= 0),
-        ("x > 0 where not b", lambda x, y, c, b: x > 0 or b is True),
-        ("b == True", lambda x, y, c, b: b is True),
-        ("True", lambda x, y, c, b: True),
-    )
-
-    @pytest.mark.parametrize(("text", "expected"), TEXTS)
-    def test_every_row_of_a_small_domain(self, text, expected):
-        schema = _small_schema()
-        rows = np.array(
-            list(itertools.product(range(3), range(3), range(4), range(4))), dtype=float
-        )
-        names = [["p", "q", OTHER, MISSING], [False, True, OTHER, MISSING]]
-        holds = check_constraints(text, schema).hold(rows)
-        for row, held in zip(rows.astype(int), holds, strict=True):
-            x, y, c, b = row
-            assert held == expected(x, y, names[0][c], names[1][b]), (text, row)
 
     def test_function_gets_rows_of_the_container(self):
         seen = []
@@ -200,34 +177,27 @@ class TestConstraints:
             return rows[:, 0] > 0
 
         rows = np.array([[0.0, 1, 0, 1], [2, 1, 1, 0]])
-        holds = check_constraints(["y == 1", function], _small_schema()).hold(rows)
+        constraints = check_constraints([lambda rows: rows[:, 1] == 1, function])
+        holds = satisfies(constraints, rows, _small_schema())
         assert holds.tolist() == [False, True]
         assert seen[0].tolist() == [[0, 1, "p", True], [2, 1, "q", False]]
 
     @pytest.mark.parametrize(
         ("constraints", "message"),
         [
-            ("x >", "A condition can"),
-            ("abs(x) > 3", "A condition can"),
-            ("x.real > 3", "A condition can"),
-            ("x is 3", "A condition can"),
-            ("x ** 2 > 3", "A condition can"),
-            ("z > 3", "by its name"),
-            ("c == 'z'", "category 'z'"),
-            ("c", "truth value"),
-            ("x > 'p'", "different types"),
             (3, "constraints .*int"),
+            ("x > 3", "functions of rows .*str"),
             (lambda rows: rows[:, 0], "one boolean"),
             (lambda rows: True, "one boolean .*2"),
         ],
     )
     def test_messages(self, constraints, message):
         with pytest.raises(ValueError, match=message):
-            check_constraints(constraints, _small_schema()).hold(np.ones((2, 4)))
+            satisfies(check_constraints(constraints), np.ones((2, 4)), _small_schema())
 
     def test_contradiction(self, release):
         with pytest.raises(ValueError, match="the constraints"):
-            release.sample(1, constraints="age > 500")
+            release.sample(1, constraints=lambda rows: rows["age"] > 500)
 
     @pytest.mark.parametrize("rate", [0.01, 0.5, 1.0])
     def test_rejection_is_conditioning(self, rate):
@@ -239,14 +209,14 @@ class TestConstraints:
             stream.append(generator.random((size, 1)))
             return stream[-1]
 
-        accepted = draw_accepted_rows(draw, lambda rows: rows[:, 0] < rate, 400)
+        rows, acceptance_rate = draw_accepted_rows(draw, lambda rows: rows[:, 0] < rate, 400)
         everything = np.concatenate(stream)
         is_accepted = everything[:, 0] < rate
-        np.testing.assert_array_equal(accepted.rows, everything[is_accepted][:400])
-        assert accepted.acceptance_rate == pytest.approx(is_accepted.mean())
+        np.testing.assert_array_equal(rows, everything[is_accepted][:400])
+        assert acceptance_rate == pytest.approx(is_accepted.mean())
 
     def test_no_rows(self, release):
-        assert release.sample(0, keep_missing=False, constraints="age > 3").shape == (0, 5)
+        assert release.sample(0, keep_missing=False, constraints=grown_if_working).shape == (0, 5)
 
 
 def _small_schema():
@@ -265,9 +235,9 @@ def _small_schema():
 
 class TestFidelity:
     def test_tables_against_counting(self, release):
-        report = release.fidelity(2000, constraints="age >= 15 where works")
+        report = release.fidelity(2000, constraints=grown_if_working)
         pd.testing.assert_frame_equal(
-            report.rows, release.sample(2000, constraints="age >= 15 where works")
+            report.rows, release.sample(2000, constraints=grown_if_working)
         )
         assert [each.name for each in report.tables[:6]] == [*PEOPLE.columns, "age, works"]
         assert len(report.tables) == 5 + 10
@@ -321,7 +291,7 @@ class TestFidelity:
     def test_rows_that_contradict_the_release_are_found(self):
         release = fitted(epsilon=LOW_NOISE)
         honest = release.fidelity(20_000)
-        wrong = release.fidelity(20_000, constraints="job == 'farm'")
+        wrong = release.fidelity(20_000, constraints=lambda rows: rows["job"] == "farm")
 
         def inside(report):
             return np.mean([each.inside for each in report.tables if "job" in each.name])
