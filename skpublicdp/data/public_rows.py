@@ -269,9 +269,7 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
     if isinstance(description, list) and description:
         description = dict.fromkeys(description, 1)
     shares = list(description.values()) if isinstance(description, Mapping) else []
-    if not shares or not all(
-        isinstance(share, int | float | np.number) and share > 0 for share in shares
-    ):
+    if not shares or not all(isinstance(s, int | float | np.number) and s > 0 for s in shares):
         raise ValueError(
             f"Column {name} must be described by (low, high), (low, high, typical), a list of "
             f"categories, or a dict that maps each category to its share; got {description!r}."
