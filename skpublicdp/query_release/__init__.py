@@ -1,6 +1,5 @@
 """Differentially private release of the answers to all queries in a class."""
 
-from skpublicdp.query_release.fidelity import FidelityReport, TableFidelity
 from skpublicdp.query_release.label_parts import (
     LabelParts,
     label_parts,
@@ -26,7 +25,6 @@ from skpublicdp.query_release.rule_errors import (
 __all__ = [
     "CustomQueries",
     "ErrorQueries",
-    "FidelityReport",
     "HalfspaceQueries",
     "IntervalQueries",
     "LabelParts",
@@ -37,7 +35,6 @@ __all__ = [
     "QueryClass",
     "RectangleQueries",
     "StumpQueries",
-    "TableFidelity",
     "ThresholdQueries",
     "epsilon_for",
     "expected_error",

@@ -56,11 +56,8 @@ MAX_DRAWN_ROWS = 1_000_000
 
 def draw_accepted_rows(
     draw: Callable[[int], Floats], is_accepted: Callable[[Floats], Mask], n: int
-) -> tuple[Floats, float]:
-    """Return n rows of `draw` that are accepted, and the share of the drawn rows that were.
-
-    The rows are independent draws from the distribution of `draw`, conditional on acceptance.
-    """
+) -> Floats:
+    """Return n independent draws from the distribution of `draw`, conditional on acceptance."""
     rows = draw(n)
     accepted = [rows[is_accepted(rows)]]
     n_drawn, n_accepted = n, len(accepted[0])
@@ -75,4 +72,4 @@ def draw_accepted_rows(
         rows = draw(min(n_more, MAX_DRAWN_ROWS))
         accepted.append(rows[is_accepted(rows)])
         n_drawn, n_accepted = n_drawn + len(rows), n_accepted + len(accepted[-1])
-    return np.concatenate(accepted)[:n], n_accepted / n_drawn if n else 1.0
+    return np.concatenate(accepted)[:n]

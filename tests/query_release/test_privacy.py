@@ -128,7 +128,7 @@ def fit(case, rows, outcomes=None, **settings):
         warnings.simplefilter("always")
         release.fit(container(rows), X_public=public, groups=groups)
     visible = [release, release.answer(Q), release.sample(4), release.privacy_.to_dict()]
-    visible += [str(release.fidelity(4)), release.sample_guarantee(4)]
+    visible += [release.fidelity(4), release.sample_guarantee(4)]
     if release._released.only_column is not None:
         visible += [release.cdf([0.2, 1.7]), release.quantile([0.3, 0.8])]
     if method == "auto" and re.split("[ ,]", case)[0] in WITH_INTERVALS:
