@@ -17,7 +17,6 @@ from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.release import PAPQueryRelease
 from skpublicdp.query_release.rule_errors import (
     ErrorQueries,
-    Learned,
     LearnedRule,
     learner_from_release,
 )
@@ -28,7 +27,6 @@ __all__ = [
     "HalfspaceQueries",
     "IntervalQueries",
     "LabelParts",
-    "Learned",
     "LearnedRule",
     "MarginalQueries",
     "PAPQueryRelease",

@@ -103,7 +103,7 @@ class CustomQueries(QueryClass):
             )
         return bound_queries
 
-    def growth_function(self, m: int, n_features: int) -> int:
+    def growth(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labellings of m rows by the queries.
 
         The bound is the number of all labellings, or the length of the list plus one if that is
