@@ -28,7 +28,7 @@ from skpublicdp.accounting.gdp import (
     gaussian_mu_squared,
     pure_mu_squared,
 )
-from skpublicdp.accounting.measurements import Measurement, noise_of, noise_scale
+from skpublicdp.accounting.measurements import Measurement, noise_scale
 from skpublicdp.accounting.plans import largest_scale, plan_delta
 from skpublicdp.accounting.receipts import (
     REPLACE_FEATURES,
@@ -68,7 +68,6 @@ __all__ = [
     "gaussian_mu_squared",
     "largest_scale",
     "mu_squared_price",
-    "noise_of",
     "noise_scale",
     "plan_delta",
     "pure_mu_squared",

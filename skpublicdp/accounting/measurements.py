@@ -41,11 +41,6 @@ class Measurement:
     scale: Fraction
     variance: float
 
-    @property
-    def spread(self) -> Fraction:
-        """Former name of `scale`."""
-        return self.scale
-
 
 def _rounded_variance(sigma2: float) -> float:
     """Return the variance that Gaussian noise of variance `sigma2` has after rounding to integers.
@@ -99,7 +94,3 @@ def noise_cdf(event: Noise, scale: Fraction, values: Floats) -> Floats:
     distance = np.maximum(values + 1, -values)
     tail = np.exp(-distance / float(scale)) / (1 + math.exp(-1 / float(scale)))
     return np.where(values >= 0, 1 - tail, tail)
-
-
-noise_of = noise_scale
-"""Former name of `noise_scale`."""

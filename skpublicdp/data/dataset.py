@@ -41,10 +41,6 @@ class Dataset:
         rows.
     assumptions : tuple of str
         Assumptions about the columns, to be listed in the receipt.
-    n_completions : int
-        Number of copies of each actual public row in `X_public`. This number exceeds 1 if the
-        public rows lack some columns, in which case the copies have different declared values in
-        those columns.
     one_hot_runs : tuple of ColumnRun
         Runs of adjacent 0/1 columns that are one-hot in the public rows, if the fit searched for
         such columns.
@@ -66,7 +62,6 @@ class Dataset:
     _encode: Callable[[Any], NDArray[Any]] | None
     _clamp: bool
     _types: tuple[ColumnType, ...]
-    n_completions: int = 1
     one_hot_runs: tuple[ColumnRun, ...] = ()
     spread_columns: frozenset[int] = frozenset()
 

@@ -1,4 +1,4 @@
-"""Column descriptions read from metadata files of dpsynth, SmartNoise SQL, CSVW and lomas."""
+"""Column descriptions read from metadata files of dpsynth and CSVW."""
 
 from __future__ import annotations
 
@@ -8,18 +8,8 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Any
-
-FORMATS = "dpsynth, SmartNoise SQL, CSVW or lomas"
-"""Names of the formats, used in messages."""
-
-SMARTNOISE_OPTIONS = {
-    *("rows", "rows_exact", "row_privacy", "max_ids", "sample_max_ids"),
-    *("clamp_counts", "clamp_columns", "use_dpsu", "censor_dims"),
-}
-"""Keys of a SmartNoise SQL table that do not denote columns."""
 
 CSVW_INTEGERS = {
     *("integer", "long", "int", "short", "byte", "nonNegativeInteger", "positiveInteger"),
@@ -75,8 +65,8 @@ def read_metadata(source: Any) -> ColumnMetadata | None:
     if entries is None:
         if is_path:
             raise ValueError(
-                f"A metadata file must have the format {FORMATS}, but {os.fspath(source)!r} has a "
-                "different format. Describe the columns with a dict instead."
+                f"A metadata file must have the format dpsynth or CSVW, but {os.fspath(source)!r} "
+                "has a different format. Describe the columns with a dict instead."
             )
         return None
     return ColumnMetadata(
@@ -147,14 +137,9 @@ def _entries(content: Any, *, is_file: bool) -> dict[str, _Entry] | None:
         return None
     if _is_csvw(content):
         return _read_columns(_csvw_columns(content), _csvw_entry)
-    if _are_typed(content.get("columns")):
-        return _read_columns(content["columns"], partial(_typed_entry, nullable=False))
     if all(_is_dpsynth(column, is_file=is_file) for column in content.values()):
         return _read_columns(content, lambda column: _dpsynth_entry(column or {}))
-    tables = _smartnoise_tables(content)
-    if not tables:
-        return None
-    return _read_columns(_only_table(tables), partial(_typed_entry, nullable=True))
+    return None
 
 
 def _read_columns(columns: Any, read_entry: Callable[[Any], _Entry]) -> dict[str, _Entry]:
@@ -184,16 +169,6 @@ def _problem(values: Any) -> str:
     return "" if all(math.isfinite(float(number)) for number in numbers) else "a bound is infinite"
 
 
-def _only_table(tables: list[Any]) -> Any:
-    """Return the only table in a file, or raise an error if there are several."""
-    if len(tables) != 1:
-        raise ValueError(
-            f"A metadata file must describe exactly one table; got {len(tables)} tables. "
-            "Describe the columns of one table with a dict instead."
-        )
-    return tables[0]
-
-
 def _bounded(low: Any, high: Any, nullable: bool, convert: Callable[[Any], Any]) -> _Entry:
     """Return the entry of a column of numbers or dates, with bounds if both are specified."""
     if low is None or high is None:
@@ -208,10 +183,6 @@ def _to_date(value: Any) -> datetime:
     """Convert a date or time, or its ISO string, to naive UTC, which numpy can read."""
     moment = datetime.fromisoformat(str(value))
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
-
-
-CONVERTERS: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "datetime": _to_date}
-"""Bounded types of SmartNoise SQL and lomas, with the functions that convert their bounds."""
 
 
 def _is_dpsynth(column: Any, *, is_file: bool) -> bool:
@@ -248,66 +219,6 @@ def _dpsynth_entry(column: Mapping[str, Any]) -> _Entry:
     return _Entry(None, False, "no categories are given")
 
 
-def _are_typed(columns: Any) -> bool:
-    """Indicate whether a value maps columns to mappings that contain a type, as in lomas."""
-    return isinstance(columns, Mapping) and all(
-        isinstance(column, Mapping) and isinstance(column.get("type"), str)
-        for column in columns.values()
-    )
-
-
-def _smartnoise_tables(content: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the columns of each table in a SmartNoise SQL file, or nothing for other content.
-
-    References
-    ----------
-    https://docs.smartnoise.org/sql/metadata.html
-    """
-    tables = []
-    for collection in (value for key, value in content.items() if key != "engine"):
-        for schema in collection.values() if isinstance(collection, Mapping) else ():
-            for table in schema.values() if isinstance(schema, Mapping) else ():
-                if not isinstance(table, Mapping):
-                    return []
-                columns = {
-                    name: column for name, column in table.items() if name not in SMARTNOISE_OPTIONS
-                }
-                if not columns or not _are_typed(columns):
-                    return []
-                tables.append(columns)
-    return tables
-
-
-def _typed_entry(column: Mapping[str, Any], nullable: bool) -> _Entry:
-    """Return the entry for a column in the SmartNoise SQL or lomas format.
-
-    Parameters
-    ----------
-    column : mapping
-        The column.
-    nullable : bool
-        Default value that the format defines for the key `nullable`.
-
-    References
-    ----------
-    https://docs.smartnoise.org/sql/metadata.html and `ColumnMetadata` of lomas,
-    https://github.com/dscc-admin-ch/lomas/blob/develop/core/lomas_core/models/collections.py
-    """
-    nullable = bool(column.get("nullable", nullable))
-    if column.get("private_id"):
-        return _Entry(
-            None, nullable, "it identifies persons (private_id) and should be passed as groups"
-        )
-    if "categories" in column:
-        return _Entry(list(column["categories"]), nullable)
-    if column["type"] == "boolean":
-        return _Entry([False, True], nullable)
-    if column["type"] in CONVERTERS:
-        convert = CONVERTERS[column["type"]]
-        return _bounded(column.get("lower"), column.get("upper"), nullable, convert)
-    return _Entry(None, nullable, "at most the number of categories is given, not the categories")
-
-
 def _is_csvw(content: Mapping[str, Any]) -> bool:
     """Indicate whether the content is CSVW metadata of one or several tables."""
     return "@context" in content and ("tables" in content or "tableSchema" in content)
@@ -320,7 +231,13 @@ def _csvw_columns(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     ----------
     https://www.w3.org/TR/tabular-metadata/#columns and #inherited-properties
     """
-    table = _only_table(content["tables"]) if "tables" in content else content
+    tables = content.get("tables", [content])
+    if len(tables) != 1:
+        raise ValueError(
+            f"A metadata file must describe exactly one table; got {len(tables)} tables. "
+            "Describe the columns of one table with a dict instead."
+        )
+    (table,) = tables
     schema = table["tableSchema"]
     if not isinstance(schema, Mapping):
         raise ValueError(

@@ -185,8 +185,8 @@ def describe_columns(
         most values are close to the median. These ranges are the bounds of each fit that gets the
         rows, unless its parameter `bounds` declares others. A list generates equally frequent
         categories, and a dict maps categories to approximate shares. The description can also be a
-        metadata file in the format of dpsynth (``domain.yaml``), SmartNoise SQL, CSVW or lomas,
-        given as the path of a JSON or YAML file or as parsed content.
+        metadata file in the format of dpsynth (``domain.yaml``) or CSVW, given as the path of a
+        JSON or YAML file or as parsed content.
     size : int, default=300
         Number of rows to generate.
     columns : dict of str to description, optional
@@ -268,13 +268,13 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
         return _numeric_values(name, description, quantiles)
     if isinstance(description, list) and description:
         description = dict.fromkeys(description, 1)
-    is_shares = isinstance(description, Mapping) and description
-    if not is_shares or not all(share > 0 for share in description.values()):
+    shares = list(description.values()) if isinstance(description, Mapping) else []
+    if not shares or not all(isinstance(s, int | float | np.number) and s > 0 for s in shares):
         raise ValueError(
             f"Column {name} must be described by (low, high), (low, high, typical), a list of "
             f"categories, or a dict that maps each category to its share; got {description!r}."
         )
-    cumulative = np.cumsum(list(description.values())) / sum(description.values())
+    cumulative = np.cumsum(shares) / sum(shares)
     categories = np.empty(len(description), dtype=object)
     categories[:] = list(description)
     codes = np.searchsorted(cumulative, quantiles).clip(max=len(description) - 1)

@@ -201,20 +201,6 @@ class Schema:
         categories = [column.values if column.categorical else None for column in self.columns]
         return self.container.restore(columns, categories)
 
-    def decoded_columns(self, rows: Floats) -> list[NDArray[Any]]:
-        """Decode rows to a list of columns with the user's values, shape (n_rows,).
-
-        Unknown and missing categories are `OTHER` and `MISSING`. Columns that contain only booleans
-        have dtype bool.
-        """
-        columns = []
-        for position, column in enumerate(self.columns):
-            decoded = column.decode(rows[:, position])
-            if column.categorical and set(map(type, decoded.tolist())) <= {bool}:
-                decoded = decoded.astype(bool)
-            columns.append(decoded)
-        return columns
-
     def has_known_categories(self, rows: Floats) -> Mask:
         """Indicate which encoded rows contain no unknown category, i.e. no `OTHER`."""
         is_known = np.ones(len(rows), dtype=bool)

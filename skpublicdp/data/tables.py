@@ -448,9 +448,3 @@ def concatenate_tables(tables: Sequence[Any]) -> Any:
         frames = [series.alias("y").to_frame() for series in wrapped]
         return nw.concat(frames)["y"].alias(name).to_native()
     return np.concatenate(wrapped)
-
-
-def add_constant_columns(frame: Any, values: Mapping[str, Any]) -> Any:
-    """Return a frame with additional constant columns, given by name."""
-    columns = [nw.lit(value).alias(name) for name, value in values.items()]
-    return to_narwhals(frame).with_columns(*columns).to_native()

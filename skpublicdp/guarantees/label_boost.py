@@ -245,7 +245,8 @@ def n_label_boost(
     realizable : bool, default=False
         Whether some rule of the class makes no error.
     constants : {"paper", "tight"}, default="paper"
-        The constants used by `LabelBoostClassifier`.
+        ``"tight"`` are those of `LabelBoostClassifier`. ``"paper"`` are those of Algorithm 3 and
+        its proof, which no estimator runs.
     most_rows : int, optional
         Maximum number of rows that one round can relabel. For `LabelBoostClassifier`, this number
         is 255 with `Rectangles` on two columns, 2048 with `Halfspaces` on two columns, and 11584
@@ -268,8 +269,7 @@ def n_label_boost(
     -----
     *The paper's constants.* Let a = alpha/11 and b = beta/2. At epsilon = 1, the numbers are 90000
     n_base unlabelled rows and 96000 d / a ln(2240 / (a b)) labelled rows (Claim 4.9 and Lemma
-    4.12). For a realizable class, `LabelBoostClassifier(constants="paper")` with a and b as its
-    `alpha` and `beta` rejects fewer rows. In the agnostic case, for which the paper states O(·), at
+    4.12). In the agnostic case, for which the paper states O(·), at
     least 100 ``n_uniform(a / 20, b / 8, d)`` labelled rows are also required. The first labeller,
     which is drawn using one hundredth of these rows, is then within 3 a/20 of the best rule: a/20
     is due to the draw, and twice a/20 is due to sampling. All later rounds imitate the first

@@ -23,9 +23,6 @@ TABULATION_CHUNK_ROWS = 1 << 16
 MAX_REPR_LENGTH = 300
 """Maximum number of characters of a rule in a repr; most trees of depth 2 are shorter."""
 
-EARLIER_NAMES = {"refine": "refined", "refinable_members": "scouts"}
-"""Members of `Cover` that had other names in earlier versions."""
-
 MAX_BLOCK_ERRORS = 1 << 22
 """Maximum number of error counts of a family kept in memory at a time."""
 
@@ -107,9 +104,7 @@ class Cover(ABC):
 
     A cover may define finer covers around a released hypothesis. In this case, `rounds` draws share
     the privacy budget, and each draw uses the cover that `refine` returns for the previous draw.
-    Every draw except the last is restricted to the members of `refinable_members`. The earlier
-    names of `refine` and `refinable_members`, `refined` and `scouts`, remain valid, also in
-    subclasses.
+    Every draw except the last is restricted to the members of `refinable_members`.
     """
 
     rounds: int | str = 1
@@ -132,15 +127,6 @@ class Cover(ABC):
     """Distance, in public rows, between the cuts of a rule and the cuts of the nearest member.
 
     None for classes whose rules do not compare single columns with thresholds."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make the methods of a subclass available under both their current and earlier names."""
-        super().__init_subclass__(**kwargs)
-        for name, earlier_name in EARLIER_NAMES.items():
-            if name in vars(cls):
-                setattr(cls, earlier_name, vars(cls)[name])
-            elif earlier_name in vars(cls):
-                setattr(cls, name, vars(cls)[earlier_name])
 
     @property
     def refinable_members(self) -> Cover:
@@ -172,9 +158,6 @@ class Cover(ABC):
         The draw with number t has at most size^t outcomes, and the search can end after any draw.
         """
         return sum(self.size**t for t in range(1, n_draws + 1))
-
-    scouts = refinable_members
-    refined = refine
 
     @property
     @abstractmethod

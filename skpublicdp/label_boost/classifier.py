@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from numbers import Integral
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval
 
 from skpublicdp._internal.html_repr import HTMLReprMixin
 from skpublicdp._internal.parameters import (
@@ -98,23 +98,14 @@ class LabelBoostClassifier(
         Target error, in (0, 1): the error that the base learner may have with `n_base` rows. The
         value is also the `alpha` of the default base learner and of a released labeller: some rule
         of the cover disagrees with the best rule of the class on at most approximately this
-        fraction of the public rows. With the paper's constants, the error bound equals 11 alpha.
+        fraction of the public rows.
     beta : float, default=0.05
-        Probability, in (0, 1), with which the error may exceed the bound. With the paper's
-        constants, this probability is 2 beta.
-    constants : {"tight", "paper"}, default="tight"
-        ``"tight"`` searches for the sizes and budgets with the smallest error bound. With this
-        option, no rows are relabelled if the labelled rows alone have the smallest bound.
-        ``"paper"`` implements Algorithm 3 with its original constants. With probability 1 - 2 beta,
-        its error is at most 11 alpha if some rule of `hypotheses` makes no error (Lemma 4.12), so
-        alpha must be below 1/11. For a class of VC dimension d, it rejects an `epsilon` above 1 and
-        fewer rows than ``guarantees.n_label_boost(11 * alpha, 2 * beta, epsilon, d, n_base,
-        realizable=True)`` requires. The agnostic case requires more rows (``realizable=False``).
+        Probability, in (0, 1), with which the error may exceed the bound.
     release_labeler : bool, default=False
         Whether to use the parallel variant. A rule from a public cover is drawn with the entire
         `epsilon`, using its errors on the labelled rows, and stored as `labeler_`. This rule labels
         the other rows, to which the base learner is fitted, again with the entire `epsilon`. The
-        two sets of rows do not overlap. In this variant, `constants` is ignored.
+        two sets of rows do not overlap.
     classes : array-like, default=None
         All possible labels. By default, the labels that occur in `y`; the set of these labels is
         then assumed to be public knowledge.
@@ -190,6 +181,9 @@ class LabelBoostClassifier(
 
     Notes
     -----
+    The number of rounds, the sizes and the budgets are those with the smallest error bound. No rows
+    are relabelled if the labelled rows alone have the smallest bound.
+
     Neighbouring datasets differ by replacing the features and label of one row. The positions and
     the number of labelled rows are public. All sizes, the number of rounds and all budgets depend
     only on public numbers.
@@ -236,7 +230,6 @@ class LabelBoostClassifier(
         "delta": DELTA,
         "alpha": PROBABILITY,
         "beta": PROBABILITY,
-        "constants": [StrOptions({"tight", "paper"})],
         "release_labeler": ["boolean"],
         "classes": ["array-like", None],
         "bounds": ["array-like", dict, None],
@@ -263,7 +256,6 @@ class LabelBoostClassifier(
         delta: float | Fraction = 0.0,
         alpha: float = 0.1,
         beta: float = 0.05,
-        constants: Literal["tight", "paper"] = "tight",
         release_labeler: bool = False,
         classes: ArrayLike | None = None,
         bounds: ArrayLike | dict[Any, Any] | None = None,
@@ -279,7 +271,6 @@ class LabelBoostClassifier(
         self.delta = delta
         self.alpha = alpha
         self.beta = beta
-        self.constants = constants
         self.release_labeler = release_labeler
         self.classes = classes
         self.bounds = bounds
@@ -408,7 +399,6 @@ class LabelBoostClassifier(
                 plan.base_epsilon,
                 float(self.beta) / 2,
                 n_classes=len(classes),
-                n_samples=2 if plan.resampled else 1,
             )
         rounds_ledger = ledger.sub_ledger(
             ledger.event, name="LabelBoost", proof=RELABELLING_PROOF, by_theorem=True
@@ -422,7 +412,7 @@ class LabelBoostClassifier(
             epsilon=plan.base_epsilon,
             delta=plan.base_delta,
             # the set of labels in y is public, so the original labels include all of `classes_`
-            may_lack_labels=bool(plan.rounds) or plan.resampled or self.classes is not None,
+            may_lack_labels=bool(plan.rounds) or self.classes is not None,
             n_rounds=len(plan.rounds),
             labeler=None,
             guarantee=lambda fitted, n_base: label_boost_guarantee(
@@ -449,7 +439,6 @@ class LabelBoostClassifier(
         check_relabelling(hypotheses, n_features, rows.classes)
         epsilon, delta = map(exact_fraction, ledger.per_row(ledger.epsilon, ledger.delta))
         plan = choose_plan(
-            self.constants,
             hypotheses,
             n_features,
             n_classes,

@@ -46,8 +46,6 @@ UNUSED_ACCURACY = (
 
 TOO_MANY_LABELS = "base_accuracy declares a VC dimension, which is only defined for two labels"
 
-RESAMPLED_ROWS = "the base learner was given rows drawn with replacement, which are not independent"
-
 
 def label_boost_guarantee(
     plan: LabelBoostPlan,
@@ -87,8 +85,8 @@ def label_boost_guarantee(
         Number of labels.
     """
     if not plan.rounds:
-        if plan.resampled or n_base > plan.base_rows:
-            return no_guarantee(RESAMPLED_ROWS if plan.resampled else ADDED_ROWS)
+        if n_base > plan.base_rows:
+            return no_guarantee(ADDED_ROWS)
         guarantee = base_learner_guarantee(base, beta)
         is_unused = guarantee.bound is None and base_accuracy is not None
         return no_guarantee(UNUSED_ACCURACY) if is_unused else guarantee
@@ -109,7 +107,6 @@ def label_boost_guarantee(
             plan.base_epsilon,
             float(log_n_labelings(2 * plan.base_rows)),
             beta / 2,
-            n_samples=2 if plan.resampled else 1,
         )
         guarantee = _sum_guarantee(relabelling_error, base_error, beta, declared=True)
         return with_class_assumptions(guarantee, hypotheses)
@@ -148,20 +145,15 @@ def _disagreement_with_labeller(
 
     The labels that the base learner receives depend on its rows, so its own guarantee does not
     apply. The bound moves from the population to these rows, adds the error of the draw, and
-    returns to the population. Each step applies one relative deviation bound, and a bootstrap
-    sample requires two steps in each direction (docs/proofs/label_boost.md, "Error in the
-    population").
+    returns to the population. Each of the two moves applies one relative deviation bound
+    (docs/proofs/label_boost.md, "Error in the population").
     """
-    n_samples = 2 if plan.resampled else 1
-    n_steps_to_rows = 0 if is_own_cover else n_samples
-    beta_share = beta / (n_steps_to_rows + n_samples + 1)  # one share is for the draw
+    beta_share = beta / (2 if is_own_cover else 3)  # one share for each move and for the draw
     disagreement = cover_distance
-    for _ in range(n_steps_to_rows):
+    if not is_own_cover:
         disagreement = relative_deviation_bound(disagreement, plan.base_rows, log_pairs, beta_share)
     disagreement += base.certificate_.at(beta_share)
-    for _ in range(n_samples):
-        disagreement = relative_deviation_bound(disagreement, plan.base_rows, log_pairs, beta_share)
-    return disagreement
+    return relative_deviation_bound(disagreement, plan.base_rows, log_pairs, beta_share)
 
 
 def _why_accuracy_does_not_apply(n_base: int, n_rows: int, n_classes: int) -> str:
@@ -181,7 +173,6 @@ def evaluated_accuracy(
     beta: float,
     *,
     n_classes: int,
-    n_samples: int = 1,
 ) -> BaseAccuracy | None:
     """Return an accuracy with the error that the guarantee of a fit requires.
 
@@ -191,7 +182,7 @@ def evaluated_accuracy(
     """
     if accuracy is None or n_classes > 2:
         return accuracy
-    declared_error = accuracy.error_on_rows(n, epsilon, beta / (n_samples + 1))
+    declared_error = accuracy.error_on_rows(n, epsilon, beta / 2)
     return replace(accuracy, error=lambda n, epsilon, beta: declared_error)
 
 
@@ -201,21 +192,16 @@ def _declared_disagreement(
     epsilon: float,
     log_labellers: float,
     beta: float,
-    *,
-    n_samples: int = 1,
 ) -> float:
     """Return a bound on the population fraction where base learner and labeller disagree.
 
-    The declared error on the base learner's rows is converted to the population by one relative
-    deviation bound, or by two bounds for a bootstrap sample. The bound holds for all pairs of a
-    labeller and a rule of the base learner, since both depend on these rows.
+    The declared error on the base learner's rows is converted to the population by a relative
+    deviation bound. The bound holds for all pairs of a labeller and a rule of the base learner,
+    since both depend on these rows.
     """
-    beta_share = beta / (n_samples + 1)
     log_pairs = log_labellers + log_growth(2 * n, accuracy.vc_dimension)
-    disagreement = accuracy.error_on_rows(n, epsilon, beta_share)
-    for _ in range(n_samples):
-        disagreement = relative_deviation_bound(disagreement, n, log_pairs, beta_share)
-    return disagreement
+    error_on_rows = accuracy.error_on_rows(n, epsilon, beta / 2)
+    return relative_deviation_bound(error_on_rows, n, log_pairs, beta / 2)
 
 
 def released_labeler_guarantee(

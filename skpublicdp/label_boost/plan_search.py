@@ -1,12 +1,7 @@
-"""Choice of the number of rounds, sizes and budgets of LabelBoost, using public numbers.
-
-`tight_plan` searches for the smallest error bound. `paper_plan` is the schedule of Algorithm 3 of
-Beimel, Nissim and Stemmer (2015) with its original constants (docs/proofs/label_boost.md).
-"""
+"""Choice of the number of rounds, sizes and budgets of LabelBoost, using public numbers."""
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,9 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpublicdp.accounting import subsampled_epsilon
 from skpublicdp.base_learner import epsilon_delta, mechanism_event
-from skpublicdp.guarantees import n_label_boost, vc_dimension
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.label_boost.privacy_plan import (
     LabelBoostPlan,
@@ -25,11 +18,7 @@ from skpublicdp.label_boost.privacy_plan import (
     affordable_base_budget,
     n_base_rows,
 )
-from skpublicdp.label_boost.relabelling import (
-    check_n_relabelled,
-    log_n_labelings,
-    max_relabelled_rows,
-)
+from skpublicdp.label_boost.relabelling import log_n_labelings, max_relabelled_rows
 from skpublicdp.typing import Floats
 
 RowCounts = Any
@@ -61,50 +50,21 @@ SAFE_EXPONENT = 600.0
 TINY_COUNT = 1e-9
 """Value that replaces 0 sampled rows to make the error bound huge instead of undefined."""
 
-ROUND_SHRINKAGE = 100
-"""Inverse sampling rate in each round: one in 100 rows is sampled (Algorithm 3, step 2(c))."""
-
-FINAL_SHRINKAGE = 300
-"""Inverse sampling rate for the base learner: one in 300 rows is sampled (Algorithm 3, step 3)."""
-
-NEW_ROWS_PER_BASE_ROW = 30_000
-"""Maximum number of new rows in a round, per row of the base learner (Algorithm 3)."""
-
 
 def choose_plan(
-    constants: str,
-    hypotheses: HypothesisClass,
-    n_features: int,
-    n_classes: int,
-    *,
-    must_relabel: bool = False,
-    **settings: Any,
+    hypotheses: HypothesisClass, n_features: int, n_classes: int, **settings: Any
 ) -> LabelBoostPlan:
     """Return the sizes and budgets of a fit, based only on public numbers.
 
-    `constants` selects `tight_plan` or `paper_plan`, and `settings` contains the arguments of both
-    functions. `must_relabel` is an argument of `tight_plan`. `hypotheses` is the class used for
-    relabelling, which `relabelling.check_relabelling` has accepted. CoverSizeError is raised if a
-    plan has rounds with too many rows to list their labellings.
+    `hypotheses` is the class used for relabelling, which `relabelling.check_relabelling` has
+    accepted, and `settings` contains further arguments of `tight_plan`.
     """
-    if constants == "tight":
-        plan = tight_plan(
-            **settings,
-            log_n_labelings=lambda n: log_n_labelings(hypotheses, n, n_features, n_classes),
-            n_classes=n_classes,
-            max_rows=max_relabelled_rows(hypotheses, n_features),
-            must_relabel=must_relabel,
-        )
-    elif n_classes > 2:
-        raise ValueError(
-            f"constants='paper' supports at most two labels, but y has {n_classes}. Use "
-            "constants='tight'."
-        )
-    else:
-        plan = paper_plan(**settings, vc=max(vc_dimension(hypotheses, n_features), 1))
-    for relabelling in plan.rounds:
-        check_n_relabelled(hypotheses, n_features, relabelling.n_relabelled)
-    return plan
+    return tight_plan(
+        **settings,
+        log_n_labelings=lambda n: log_n_labelings(hypotheses, n, n_features, n_classes),
+        n_classes=n_classes,
+        max_rows=max_relabelled_rows(hypotheses, n_features),
+    )
 
 
 def tight_plan(
@@ -188,13 +148,10 @@ def _plan_without_rounds(
     """Return the plan that uses the labelled rows and the entire budget for the base learner."""
     base_epsilon, base_delta = epsilon_delta(mechanism_event(epsilon, delta))
     return LabelBoostPlan(
-        epsilon=epsilon,
-        delta=delta,
-        initial_labelled=n_labelled,
-        initial_unlabelled=n_unlabelled,
+        n_labelled=n_labelled,
+        n_unlabelled=n_unlabelled,
         rounds=(),
         base_rows=n_labelled,
-        resampled=False,
         base_epsilon=base_epsilon,
         base_delta=base_delta,
     )
@@ -321,152 +278,3 @@ def _max_sampled(n_rows: Any, budget: Any, budget_after: Any, factor: Any) -> An
     with np.errstate(over="ignore"):
         rate = np.expm1(np.minimum(budget, SAFE_EXPONENT)) / (np.exp(budget_after) * factor**2 - 1)
     return np.floor(np.minimum(rate, 1.0) * n_rows).astype(np.int64)
-
-
-def paper_plan(
-    n_labelled: int,
-    n_unlabelled: int,
-    *,
-    epsilon: Fraction,
-    delta: Fraction,
-    alpha: float,
-    beta: float,
-    n_base: int | None,
-    vc: int,
-) -> LabelBoostPlan:
-    """Return the plan of Algorithm 3, whose error is at most 11 alpha with probability 1 - 2 beta.
-
-    Parameters
-    ----------
-    n_labelled, n_unlabelled : int
-        Numbers of rows with and without a label.
-    epsilon, delta : Fraction
-        Privacy budget of the fit. If ε is below 1, both kinds of rows are subsampled first (Theorem
-        4.14).
-    alpha, beta, n_base
-        See `n_base_rows`.
-    vc : int
-        VC dimension of the class used for relabelling.
-
-    Raises
-    ------
-    ValueError
-        If `epsilon` is above 1, if Lemma 4.12 gives no bound for `alpha` and `beta`, or if there
-        are fewer rows than `guarantees.n_label_boost` requires.
-
-    References
-    ----------
-    Beimel, Nissim and Stemmer (2015), Algorithm 3 and Lemma 4.12.
-    """
-    n = n_base_rows(alpha, beta, n_base)
-    _check_paper_sizes(n_labelled, n_unlabelled, epsilon, alpha, beta, n, vc)
-    initial_labelled = _subsample_size(n_labelled, epsilon)
-    rounds = _paper_rounds(initial_labelled, n, alpha, beta, vc)
-    n_final = rounds[-1].n_relabelled if rounds else initial_labelled
-    # Lemma 4.6: the base learner has ε = 1, and all stages together have at most 41 times its δ
-    base_epsilon, base_delta = epsilon_delta(mechanism_event(Fraction(1), delta / 41))
-    return LabelBoostPlan(
-        epsilon=epsilon,
-        delta=delta,
-        initial_labelled=initial_labelled,
-        initial_unlabelled=_subsample_size(n_unlabelled, epsilon),
-        rounds=rounds,
-        base_rows=n_final // FINAL_SHRINKAGE,
-        resampled=True,
-        base_epsilon=base_epsilon,
-        base_delta=base_delta,
-    )
-
-
-def _check_paper_sizes(
-    n_labelled: int,
-    n_unlabelled: int,
-    epsilon: Fraction,
-    alpha: float,
-    beta: float,
-    n: int,
-    vc: int,
-) -> None:
-    """Raise ValueError unless Algorithm 3 has a bound for these numbers of rows.
-
-    The parameter `n` is the number of rows of the base learner. The other parameters are the same
-    as in `paper_plan`.
-    """
-    if epsilon > 1:
-        raise ValueError(
-            "constants='paper' requires an epsilon of at most 1 per row, because Claims 4.3 and "
-            f"4.5 of Beimel, Nissim and Stemmer (2015) assume this; got {float(epsilon):g}. "
-            "Decrease epsilon, or use constants='tight'."
-        )
-    error, failure = 11 * alpha, 2 * beta
-    if error >= 1 or failure >= 1:
-        raise ValueError(
-            "constants='paper' requires alpha below 1/11 and beta below 1/2, because Lemma 4.12 "
-            f"bounds the error by 11 alpha with probability 1 - 2 beta; got alpha = {alpha:g} and "
-            f"beta = {beta:g}."
-        )
-    min_labelled, min_unlabelled = n_label_boost(
-        error, failure, float(epsilon), vc, n, realizable=True
-    )
-    if n_labelled < min_labelled or n_unlabelled < min_unlabelled:
-        raise ValueError(
-            f"constants='paper' requires at least {min_labelled} labelled and {min_unlabelled} "
-            f"unlabelled rows for a base learner that needs {n} rows, so that the error is at most "
-            f"11 alpha = {error:.3g} with probability 1 - 2 beta = {1 - failure:.3g}; got "
-            f"{n_labelled} and {n_unlabelled}, so {max(min_labelled - n_labelled, 0)} labelled and "
-            f"{max(min_unlabelled - n_unlabelled, 0)} unlabelled rows are missing."
-        )
-
-
-def _subsample_size(n: int, epsilon: Fraction) -> int:
-    """Return the size of the largest sample of n rows for which ε = 1 costs at most `epsilon`.
-
-    By subsampling amplification, the cost at sampling rate q is ``ln(1 + q (e - 1))``.
-    """
-    if epsilon >= 1:
-        return n
-    # floats give the size up to rounding, and the exact bound then decides
-    size = math.floor(n * math.expm1(epsilon) / math.expm1(1)) + 1
-    while size > 0 and subsampled_epsilon(Fraction(1), Fraction(size, n)) > epsilon:
-        size -= 1
-    return size
-
-
-def _paper_rounds(
-    n_labelled: int, n: int, alpha: float, beta: float, vc: int
-) -> tuple[RelabellingRound, ...]:
-    """Return the rounds of Algorithm 3, until the base learner has enough labelled rows.
-
-    The loop terminates because, by Claim 4.9, each round has more labelled rows than the previous
-    round.
-
-    Parameters
-    ----------
-    n_labelled : int
-        Number of labelled rows before the first round.
-    n : int
-        Number of rows that the base learner requires.
-    alpha, beta : float
-        Parameters of Algorithm 3. Round i uses the shares alpha / (10 2^i) and beta / (4 2^i).
-    vc : int
-        VC dimension of the class used for relabelling.
-    """
-    rounds: list[RelabellingRound] = []
-    for i in itertools.count(1):
-        if n_labelled >= FINAL_SHRINKAGE * n:
-            return tuple(rounds)
-        alpha_i, beta_i = alpha / (10 * 2**i), beta / (4 * 2**i)
-        exponent = alpha_i * n_labelled / (200 * vc)
-        n_new = NEW_ROWS_PER_BASE_ROW * n
-        if exponent <= SAFE_EXPONENT:  # beyond it the maximum number of new rows applies
-            n_new = min(n_new, int(beta_i * vc * math.exp(exponent)) - n_labelled)
-        relabelling = RelabellingRound(
-            n_labelled=n_labelled,
-            n_new=n_new,
-            sampled_labelled=n_labelled // ROUND_SHRINKAGE,
-            sampled_new=n_new // ROUND_SHRINKAGE,
-            epsilon=Fraction(1),
-        )
-        rounds.append(relabelling)
-        n_labelled = relabelling.n_relabelled
-    raise AssertionError("unreachable: itertools.count does not end")

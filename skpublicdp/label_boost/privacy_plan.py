@@ -52,30 +52,24 @@ class LabelBoostPlan:
         are public, so the message may contain them.
     """
 
-    # privacy budget of the fit
-    epsilon: Fraction
-    delta: Fraction
-    # numbers of labelled and unlabelled rows that are sampled before the first round
-    initial_labelled: int
-    initial_unlabelled: int
+    # numbers of labelled and unlabelled rows before the first round
+    n_labelled: int
+    n_unlabelled: int
     rounds: tuple[RelabellingRound, ...]  # the rounds, first to last
     base_rows: int  # number of rows that are sampled for the base learner
-    # whether the base learner is fitted to a bootstrap sample of these rows: the same number of
-    # rows, drawn with replacement
-    resampled: bool
     # privacy budget of the base learner
     base_epsilon: float
     base_delta: float
 
     def __post_init__(self) -> None:
         # each round samples from unlabelled rows of its own, so these rows must exist
-        if sum(relabelling.n_new for relabelling in self.rounds) > self.initial_unlabelled:
+        if sum(relabelling.n_new for relabelling in self.rounds) > self.n_unlabelled:
             raise AssertionError(
                 "The rounds of LabelBoost must not need more unlabelled rows in total than there "
                 f"are; got {[relabelling.n_new for relabelling in self.rounds]} of "
-                f"{self.initial_unlabelled}."
+                f"{self.n_unlabelled}."
             )
-        n_labelled = self.initial_labelled
+        n_labelled = self.n_labelled
         for relabelling in self.rounds:
             if relabelling.n_labelled != n_labelled:
                 raise AssertionError(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.accounting.amplification import SUBSAMPLING_PROOF
 from skpublicdp.base_learner import add_row_per_label, mechanism_event
 from skpublicdp.data.binning import column_medians
 from skpublicdp.data.bounds import parse_bounds
@@ -58,31 +56,8 @@ class RowsForBase(NamedTuple):
 def rows_for_base_learner(
     plan: LabelBoostPlan, hypotheses: HypothesisClass, rows: LabelledRows, ledger: Ledger
 ) -> tuple[Floats, Codes]:
-    """Run the rounds of Algorithm 3 and return the rows and codes for the base learner.
-
-    Parameters
-    ----------
-    plan : LabelBoostPlan
-        Sizes and budgets.
-    hypotheses : HypothesisClass
-        The class used for relabelling, which `relabelling.check_relabelling` has accepted.
-    rows : LabelledRows
-        Rows with and without a label.
-    ledger : Ledger
-        Ledger of the entire fit, including the base learner. A theorem bounds the total cost of the
-        fit for one row, so the ledger does not add up the costs of the individual draws.
-
-    Returns
-    -------
-    X : ndarray of float64, shape (n, n_features)
-        Rows.
-    y : ndarray of intp, shape (n,)
-        Label codes of the rows. Rows and codes are private: only the output of a base learner with
-        the budget of the plan may be released.
-    """
-    sampled = ledger.subset(len(rows.X_labelled), plan.initial_labelled)
-    X, y = rows.X_labelled[sampled], rows.y_labelled[sampled]
-    X_unlabelled = rows.X_unlabelled[ledger.subset(len(rows.X_unlabelled), plan.initial_unlabelled)]
+    """Run the rounds of Algorithm 3 and return the rows and codes for the base learner."""
+    X, y, X_unlabelled = rows.X_labelled, rows.y_labelled, rows.X_unlabelled
     new_by_round = _new_rows_by_round(plan, len(X_unlabelled), ledger)
     for relabelling, new in zip(plan.rounds, new_by_round, strict=True):
         sampled = ledger.subset(len(X), relabelling.sampled_labelled)
@@ -90,9 +65,7 @@ def rows_for_base_learner(
         X = np.concatenate([X[sampled], X_unlabelled[new]])
         y = relabel(hypotheses, X, y[sampled], rows.classes, relabelling.epsilon, ledger)
     sampled = ledger.subset(len(X), plan.base_rows)
-    if plan.resampled:
-        sampled = sampled[ledger.indices(plan.base_rows, plan.base_rows)]
-    elif plan.rounds:
+    if plan.rounds:
         # amplification by subsampling holds for sets, but a base learner may depend on the order
         sampled = sampled[ledger.order(plan.base_rows)]
     return X[sampled], y[sampled]
@@ -123,7 +96,6 @@ def public_centre(learner: Any, X_public: Floats | None, bounds: Any) -> Floats:
     return centre
 
 
-PAPER_PROOF = "Beimel, Nissim and Stemmer (2015), Lemma 4.6; docs/proofs/label_boost.md"
 BASE_PROOF = "its own"
 
 LABELER_STAGE = "labeler, drawn by its errors on the labelled rows"
@@ -156,13 +128,6 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
     The costs are those for one row, and `ledger` is the ledger of the entire procedure.
     """
     base_epsilon, base_delta = exact_fraction(plan.base_epsilon), exact_fraction(plan.base_delta)
-    paper_event = mechanism_event(Fraction(1), plan.delta)  # Lemma 4.6: every stage at ε = 1
-    if plan.resampled and plan.epsilon < 1:
-        name = (
-            f"{plan.initial_labelled} labelled and {plan.initial_unlabelled} unlabelled rows "
-            "sampled, and all later steps"
-        )
-        ledger.annotate(name, mechanism_event(plan.epsilon, plan.delta), SUBSAMPLING_PROOF)
     costs = zip(
         plan.rounds,
         rounds_epsilon(plan.rounds, base_epsilon, n_classes),
@@ -170,16 +135,8 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
         strict=True,
     )
     for number, (relabelling, epsilons, delta) in enumerate(costs, start=1):
-        event, proof = mechanism_event(exact_fraction(max(epsilons)), delta), RELABELLING_PROOF
-        if plan.resampled:
-            event, proof = paper_event, PAPER_PROOF
-        ledger.annotate(_round_stage_name(number, relabelling), event, proof)
-    if plan.resampled:
-        name = (
-            f"{plan.base_rows} rows sampled, as many drawn from them with replacement, and "
-            "the base learner"
-        )
-        ledger.annotate(name, paper_event, PAPER_PROOF)
+        event = mechanism_event(exact_fraction(max(epsilons)), delta)
+        ledger.annotate(_round_stage_name(number, relabelling), event, RELABELLING_PROOF)
     ledger.annotate(base_stage_name(base), mechanism_event(base_epsilon, base_delta), BASE_PROOF)
 
 

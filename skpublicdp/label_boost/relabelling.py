@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.accounting import Draw
-from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.hypotheses import (
     FiniteClass,
     Halfspaces,
@@ -130,16 +129,6 @@ def max_relabelled_rows(hypotheses: HypothesisClass, n_features: int) -> int | N
         case Halfspaces(), 2:
             return math.isqrt(MAX_HALFPLANES)
     return None
-
-
-def check_n_relabelled(hypotheses: HypothesisClass, n_features: int, n: int) -> None:
-    """Raise CoverSizeError if n rows have more labellings than can be listed."""
-    max_rows = max_relabelled_rows(hypotheses, n_features)
-    if max_rows is not None and n > max_rows:
-        raise CoverSizeError(
-            f"{type(hypotheses).__name__} can relabel at most {max_rows} rows in one round, but "
-            f'this plan would relabel {n} rows. Use constants="tight", or hypotheses=Stumps().'
-        )
 
 
 def all_labelings(hypotheses: HypothesisClass, X: Floats, classes: NDArray[Any]) -> Labelings:

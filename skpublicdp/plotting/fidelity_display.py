@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from skpublicdp.plotting.display import GREY, RELEASED, Display, check_matplotlib
-from skpublicdp.query_release import FidelityReport
 
 AXIS_FACTOR = 1.5
 """Factor by which log-scaled axes extend beyond the smallest and the largest value."""
@@ -19,7 +18,7 @@ AXIS_FACTOR = 1.5
 class FidelityDisplay(Display):
     """Display of the differences between synthetic rows and each released table or CDF.
 
-    Create a display with `from_report`. Each point represents a table. If a table lies below the
+    Create a display with `from_frame`. Each point represents a table. If a table lies below the
     diagonal, the difference between the synthetic rows and the release is smaller than the expected
     error of the release combined with the expected error of drawing the rows.
 
@@ -31,8 +30,6 @@ class FidelityDisplay(Display):
     differences : array-like of float, shape (n_tables,)
         Root mean square difference between the fractions of synthetic rows and the released
         fractions.
-    n : int
-        Number of synthetic rows.
 
     Attributes
     ----------
@@ -45,7 +42,7 @@ class FidelityDisplay(Display):
 
     See Also
     --------
-    skpublicdp.query_release.FidelityReport : The displayed numbers.
+    skpublicdp.PAPQueryRelease.fidelity : The displayed numbers.
 
     Examples
     --------
@@ -58,23 +55,22 @@ class FidelityDisplay(Display):
     >>> rng = np.random.default_rng(0)
     >>> X, X_public = rng.integers(4, size=(5000, 3)), rng.integers(4, size=(100, 3))
     >>> release = PAPQueryRelease(MarginalQueries(), bounds=(0, 3), random_state=0)
-    >>> report = release.fit(X, X_public=X_public).fidelity()
-    >>> len(FidelityDisplay.from_report(report).points_.get_offsets())
+    >>> frame = release.fit(X, X_public=X_public).fidelity()
+    >>> len(FidelityDisplay.from_frame(frame).points_.get_offsets())
     6
     """
 
     expected: ArrayLike
     differences: ArrayLike
-    n: int
 
     @classmethod
-    def from_report(cls, report: FidelityReport, ax: Any = None, **kwargs: Any) -> Self:
-        """Draw the display for a report.
+    def from_frame(cls, frame: Any, ax: Any = None, **kwargs: Any) -> Self:
+        """Draw the display for a result of `PAPQueryRelease.fidelity`.
 
         Parameters
         ----------
-        report : FidelityReport
-            Report created with `PAPQueryRelease.fidelity`.
+        frame : DataFrame or dict of arrays
+            Result of `PAPQueryRelease.fidelity`.
         ax : matplotlib Axes, default=None
             Axes to plot on. ``None`` creates a new figure.
         **kwargs : dict
@@ -91,17 +87,13 @@ class FidelityDisplay(Display):
         ImportError
             If matplotlib is not installed.
         """
-        check_matplotlib(f"{cls.__name__}.from_report")
-        if not report.tables:
+        check_matplotlib(f"{cls.__name__}.from_frame")
+        if not len(frame["table"]):
             raise ValueError(
                 "There is nothing to draw, because the release has no measured tables."
             )
-        display = cls(
-            expected=[np.hypot(each.release_error, each.drawing_error) for each in report.tables],
-            differences=[each.rms_difference for each in report.tables],
-            n=len(report.rows),
-        )
-        return display.plot(ax, **kwargs)
+        expected = np.hypot(np.asarray(frame["release_error"]), np.asarray(frame["drawing_error"]))
+        return cls(expected, np.asarray(frame["rms_difference"])).plot(ax, **kwargs)
 
     def plot(self, ax: Any = None, **kwargs: Any) -> Self:
         """Draw the display on logarithmic scales.
@@ -133,6 +125,6 @@ class FidelityDisplay(Display):
             xlim=limits,
             ylim=limits,
             xlabel="expected error of the release and of drawing",
-            ylabel=f"difference of {self.n} synthetic rows",
+            ylabel="difference of synthetic rows",
         )
         return self

@@ -80,10 +80,6 @@ def noise_is_representable(event: Event, sensitivity: Sensitivity) -> bool:
     return noise_scale(event, sensitivity)[0] <= max_scale
 
 
-drawable = noise_is_representable
-"""Former name of `noise_is_representable`."""
-
-
 class ReceiptLine(NamedTuple):
     """An event recorded by a ledger, with the name and the reference of the mechanism."""
 
@@ -219,8 +215,6 @@ class Ledger:
             "seeded_parts": any(map(has_seed, estimator.get_params(deep=False).values())),
         }
         return cls(event=event, who=type(estimator).__name__, **parameters | settings)
-
-    of = from_estimator  # former name
 
     @property
     def secure(self) -> bool:
@@ -398,9 +392,6 @@ class Ledger:
     def annotate(self, name: str, event: Event, proof: str) -> None:
         """Add a line to the receipt for a stage whose cost is already included in another line."""
         self._lines.append(ReceiptLine(name, event, proof, []))
-
-    child, note, choose, scale = sub_ledger, annotate, take_option, calibrate
-    """Former names."""
 
     def receipt(
         self,

@@ -1,6 +1,5 @@
 """Differentially private release of the answers to all queries in a class."""
 
-from skpublicdp.query_release.fidelity import FidelityReport, TableFidelity
 from skpublicdp.query_release.label_parts import (
     LabelParts,
     label_parts,
@@ -18,7 +17,6 @@ from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.release import PAPQueryRelease
 from skpublicdp.query_release.rule_errors import (
     ErrorQueries,
-    Learned,
     LearnedRule,
     learner_from_release,
 )
@@ -26,18 +24,15 @@ from skpublicdp.query_release.rule_errors import (
 __all__ = [
     "CustomQueries",
     "ErrorQueries",
-    "FidelityReport",
     "HalfspaceQueries",
     "IntervalQueries",
     "LabelParts",
-    "Learned",
     "LearnedRule",
     "MarginalQueries",
     "PAPQueryRelease",
     "QueryClass",
     "RectangleQueries",
     "StumpQueries",
-    "TableFidelity",
     "ThresholdQueries",
     "epsilon_for",
     "expected_error",

@@ -288,7 +288,11 @@ class TableAnswers(ReleasedAnswers):
         """Compare encoded rows with each measured table and with the released CDFs."""
         codes = self.codes(rows)
         tables = compare_with_tables(
-            codes, self.release, level, partial(self._table_name, names), self._cell_intervals
+            codes,
+            self.release,
+            level=level,
+            name_of=partial(self._table_name, names),
+            intervals=self._cell_intervals,
         )
         cdfs = [
             compare_with_cdf(rows[:, position], cdf, f"CDF of {names[position]}", level)

@@ -227,7 +227,7 @@ def learner_from_label_parts(
     if X_public is not None and beta is not None:
         check_ranges(beta=beta)
         m, n_features = np.asarray(X_public).shape
-        growth = positive.queries_.growth_function(2 * m, n_features)
+        growth = positive.queries_.growth(2 * m, n_features)
         guarantee += dichotomies_radius(m, beta, growth)
     return LearnedRule(rule, min(1.0, guarantee))
 

@@ -88,22 +88,41 @@ def _release_query_list(
     The posterior of the answers combines the counts with the answers of public rows.
     """
     listed_queries = queries.holdout_queries(rows.X_public)  # all queries of the finite list
-    n_queries, m, n_completions = len(listed_queries), rows.n_public, rows.n_completions
+    m = rows.n_public
+    _refuse_unseen_columns(rows)
     indicators = QueryIndicators(queries, listed_queries)
     codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
     counts = rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs)
     # If there are no public rows (m = 0), X_public is a reference sample. The reference sample is
     # used for synthetic rows, but not for the prior of the fractions.
-    holds_on_public = codes_public[: n_completions * m].reshape(n_completions, m, n_queries)
     release = release_linear_queries(
         counts,
         rows.n_private,
-        holds_on_public,
+        codes_public[:m],
         ledger=ledger,
         trust=_trusted_size(estimator, m),
     )
     answers = CountAnswers(queries, release, indicators, codes_public, rows.X_public)
     return FittedRelease(queries, rows.schema, answers, release.effective_public_size if m else 0.0)
+
+
+def _refuse_unseen_columns(rows: Dataset) -> None:
+    """Raise a ValueError if a column with categories is missing in all public rows.
+
+    The prior of queries about this column would be certain of an answer that no row shows.
+    """
+    m = rows.n_public
+    real_rows = rows.X_public[:m][~rows.is_synthetic[:m]]
+    if not len(real_rows):
+        return
+    for position, column in enumerate(rows.schema.columns):
+        missing_code = len(column.values) + 1
+        if column.categorical and (real_rows[:, position] == missing_code).all():
+            raise ValueError(
+                f"CustomQueries requires public values of each column, but column {column.name} is "
+                "missing in all public rows. Leave the column out of X, add public values, or fit "
+                "without public rows and declare the values by the types of columns and by bounds."
+            )
 
 
 def _release_one_column(

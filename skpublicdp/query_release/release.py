@@ -31,7 +31,6 @@ from skpublicdp.data.schema import Schema
 from skpublicdp.data.validation import feature_names
 from skpublicdp.data.value_messages import IMPUTATION_ADVICE, MAX_LISTED_COLUMNS
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
 from skpublicdp.query_release.marginals.weights import WeightColumn, warn_if_lowered
 from skpublicdp.query_release.mechanisms import METHODS
@@ -242,8 +241,7 @@ class PAPQueryRelease(FittedReleaseMixin):
             Ignored.
         X_public : array-like or DataFrame, shape (m, n_features), optional
             Separate public rows. In cross-validation, their number must differ from the number of
-            rows in `X`. With `CustomQueries`, ``method="auto"`` and no `is_public`, a frame may
-            lack columns whose values are declared by their type or by `bounds`.
+            rows in `X`.
         is_public : array-like of bool, shape (n,), optional
             Mask that marks the public rows of `X`. The mask is split with `X` in cross-validation.
         groups : array-like, shape (n,), optional
@@ -343,31 +341,19 @@ class PAPQueryRelease(FittedReleaseMixin):
     def _read_rows(
         self, X: Any, X_public: Any, is_public: Any, groups: Any, ledger: Ledger
     ) -> Dataset:
-        """Validate the private and the public rows, and return them.
-
-        For `CustomQueries` with ``method="auto"``, public rows are completed: each is copied with
-        all declared values of the columns that it lacks.
-        """
-        queries = self.queries
-        is_completed = (
-            self.method == "auto" and queries is not None and queries.statistic == "counts"
-        )
-        missing_columns: tuple[int, ...] = ()
-        if is_completed and is_public is None:
-            X_public, missing_columns = add_missing_columns(X, X_public, self.bounds)
-        rows = read_fit_inputs(
+        """Validate the private and the public rows, and return them."""
+        return read_fit_inputs(
             self,
             X,
             X_public=X_public,
             is_public=is_public,
             groups=groups,
             ledger=ledger,
-            nullable=() if queries is None else queries.nullable,
+            nullable=() if self.queries is None else self.queries.nullable,
             clamp=True,
             use_reference=True,
             min_public_rows=None if self.method == "public" else 2,
         )
-        return enumerate_completions(rows, missing_columns) if is_completed else rows
 
 
 def _advise_missing_cells(error: NotNumbersError, weights: str | None) -> str:

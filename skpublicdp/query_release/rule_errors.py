@@ -162,10 +162,6 @@ class LearnedRule(NamedTuple):
     guarantee: float | None
 
 
-Learned = LearnedRule
-"""Alias of `LearnedRule`, kept from version 0.1."""
-
-
 def learner_from_release(
     release: Any, queries: ErrorQueries, *, beta: float | None = None
 ) -> LearnedRule:

@@ -18,13 +18,14 @@ from skpublicdp.exceptions import SyntheticTailsWarning, warn
 from skpublicdp.guarantees.growth import check_ranges
 from skpublicdp.privacy.ledger import public_seed
 from skpublicdp.query_release.answers import FittedRelease
-from skpublicdp.query_release.fidelity import FidelityReport
+from skpublicdp.query_release.fidelity import fidelity_columns
 from skpublicdp.query_release.row_constraints import (
-    AcceptedRows,
     Constraint,
     check_constraints,
     draw_accepted_rows,
+    satisfies,
 )
+from skpublicdp.query_release.table_frames import as_frame
 from skpublicdp.typing import Floats, Mask
 
 
@@ -57,11 +58,10 @@ class SyntheticRowsMixin:
         keep_missing : bool, default=True
             Whether rows may have missing values. In a column whose type has no missing values, such
             as ``bool``, missing values are always replaced by values from other rows.
-        constraints : str, callable, or sequence of these, default=None
+        constraints : callable, or sequence of callables, default=None
             Conditions that all rows must satisfy. They must not be derived from private rows. A
-            string compares columns, numbers and categories, as in ``"hours == 0 or employed"``. A
-            condition such as ``"age >= 15 where employed"`` applies to some rows only. A function
-            accepts rows in the container type of `fit` and returns a boolean for each row.
+            function accepts rows in the container type of `fit` and returns a boolean for each row,
+            as in ``lambda rows: (rows["age"] >= 15) | (rows["job"] != "farm")``.
 
         Returns
         -------
@@ -84,7 +84,7 @@ class SyntheticRowsMixin:
             If numbers are drawn from public rows and therefore stay within the public range,
             although the bounds of the column are wider.
         """
-        accepted = self._draw_rows(n, keep_other, keep_missing, constraints)
+        rows = self._draw_rows(n, keep_other, keep_missing, constraints)
         columns = self._short_columns()
         if columns:
             names = ", ".join(columns[:MAX_LISTED_COLUMNS])
@@ -95,7 +95,7 @@ class SyntheticRowsMixin:
                 "public rows.",
                 SyntheticTailsWarning,
             )
-        return self._schema.decode(accepted.rows)
+        return self._schema.decode(rows)
 
     def fidelity(
         self,
@@ -105,8 +105,12 @@ class SyntheticRowsMixin:
         keep_missing: bool = True,
         constraints: Constraint | Sequence[Constraint] | None = None,
         level: float | Fraction = 0.95,
-    ) -> FidelityReport:
+    ) -> Any:
         """Compare synthetic rows with each released table and CDF.
+
+        The rows are drawn in the same way as in `sample`. All numbers are computed from released
+        and public numbers, so they may be published. They show how well such rows agree with the
+        measurements, not with other properties of the private rows.
 
         Parameters
         ----------
@@ -119,31 +123,56 @@ class SyntheticRowsMixin:
 
         Returns
         -------
-        FidelityReport
-            The report, whose attribute `rows` contains the compared rows. The report is printed as
-            text, displayed as a table in notebooks, and plotted by
-            `skpublicdp.plotting.FidelityDisplay`. All its values are computed from released and
-            public numbers. The report therefore shows how well the rows agree with the
-            measurements, not with other properties of the private rows.
+        DataFrame or dict of arrays
+            One row for each released table or CDF, and no row with ``method="pmw"`` or
+            ``"public"``. The result is a frame of the same library as `X`, or a dict of arrays if
+            `X` was an array. The columns are:
+
+            - ``table``: names of the columns of the table.
+            - ``n_numbers``: number of cells in the table, or of levels of the CDF.
+            - ``rms_difference``: root mean square difference between the synthetic rows' fractions
+              and the released fractions.
+            - ``largest_difference``: largest absolute difference.
+            - ``release_error``: root mean square of the expected errors, due to noise and sampling,
+              of the released fractions.
+            - ``drawing_error``: expected root mean square difference due to the drawing of
+              synthetic rows.
+            - ``inside``: share of the synthetic rows' fractions that lie within the release's
+              confidence intervals. For fractions that are known after `calibrate`, these are
+              intervals for the drawing of rows.
 
         Raises
         ------
         ValueError
             As `sample`.
+
+        See Also
+        --------
+        skpublicdp.plotting.FidelityDisplay : Picture of the result.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> import numpy as np
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> sex, works = rng.choice(["f", "m"], 9000), rng.random(9000) < 0.6
+        >>> X = pd.DataFrame({"sex": sex, "works": works})
+        >>> release = PAPQueryRelease(random_state=0).fit(X[90:], X_public=X[:90])
+        >>> release.fidelity(5000)[["table", "n_numbers"]]
+                table  n_numbers
+        0         sex          4
+        1       works          4
+        2  sex, works         16
         """
         level = check_level(level)
         if isinstance(n, Integral) and n == 0:
             raise ValueError(
                 "n must be at least 1, because synthetic rows are compared with the release; got 0."
             )
-        accepted = self._draw_rows(n, keep_other, keep_missing, constraints)
-        return FidelityReport(
-            rows=self._schema.decode(accepted.rows),
-            tables=self._released.answers.compare_rows(accepted.rows, level, self._schema.names),
-            level=level,
-            acceptance_rate=accepted.acceptance_rate,
-            short_columns=self._short_columns(),
-        )
+        rows = self._draw_rows(n, keep_other, keep_missing, constraints)
+        tables = self._released.answers.compare_rows(rows, level, self._schema.names)
+        return as_frame(self._released, {}, fidelity_columns(tables))
 
     def sample_guarantee(
         self,
@@ -197,12 +226,12 @@ class SyntheticRowsMixin:
         constraints: Constraint | Sequence[Constraint] | None,
     ) -> Callable[[Floats], Mask]:
         """Return a function that indicates which encoded rows `sample` may return."""
-        row_constraints = check_constraints(constraints, self._schema)
+        functions = check_constraints(constraints)
 
         def is_accepted(rows: Floats) -> Mask:
             """Indicate which encoded rows may be returned."""
             mask = self._schema.is_possible(rows)
-            mask[mask] = row_constraints.hold(rows[mask])
+            mask[mask] = satisfies(functions, rows[mask], self._schema)
             if not keep_other:
                 mask &= self._schema.has_known_categories(rows)
             if not keep_missing:
@@ -217,7 +246,7 @@ class SyntheticRowsMixin:
         keep_other: bool,
         keep_missing: bool,
         constraints: Constraint | Sequence[Constraint] | None,
-    ) -> AcceptedRows:
+    ) -> Floats:
         """Return n encoded synthetic rows; the parameters are those of `sample`."""
         check_is_fitted(self)
         if not isinstance(n, Integral) or n < 0:

@@ -50,7 +50,7 @@ RESULT_COLUMNS = (
     "quantile",
     "x",
 )
-"""Names of all columns with values in the frames that a release returns. An underscore is appended
+"""Names of all columns with values in frames that can have group columns. An underscore is appended
 to such a name if one of the group columns of the frame has this name."""
 
 Columns = dict[str, Any]

@@ -2,6 +2,6 @@
 
 from skpublicdp.sanitizers.blr_sanitizer import BLRSanitizer
 from skpublicdp.sanitizers.quantile_sanitizer import QuantileSanitizer
-from skpublicdp.sanitizers.quantiles import Column, QuantileColumn
+from skpublicdp.sanitizers.quantiles import QuantileColumn
 
-__all__ = ["BLRSanitizer", "Column", "QuantileColumn", "QuantileSanitizer"]
+__all__ = ["BLRSanitizer", "QuantileColumn", "QuantileSanitizer"]

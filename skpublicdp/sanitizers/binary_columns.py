@@ -153,7 +153,7 @@ def release_cut(
     noisy = cut_ledger.add_noise(
         count, Sensitivity(1, 1), count_event, name=CUT_NAME, proof=SANITIZER_PROOF
     )
-    n_lower, scale = int(noisy.values[0]), float(noisy.spread)
+    n_lower, scale = int(noisy.values[0]), float(noisy.scale)
     return two_point_column(float(lower[cut]), float(upper[cut]), n_lower, n, scale)
 
 

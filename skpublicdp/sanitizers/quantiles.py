@@ -178,10 +178,6 @@ class QuantileColumn:
         return np.where(start == end, start, start * (1 - fraction) + end * fraction)
 
 
-Column = QuantileColumn
-"""Former name of `QuantileColumn`."""
-
-
 def release_column(
     column: Floats, candidates: CandidateGrid, *, levels: int, epsilon: Fraction, ledger: Ledger
 ) -> QuantileColumn:
@@ -217,7 +213,7 @@ def release_column(
         name=QUANTILES_NAME,
         proof=SANITIZER_PROOF,
     )
-    return build_quantile_column(candidates.values, cuts, noisy.values, float(noisy.spread))
+    return build_quantile_column(candidates.values, cuts, noisy.values, float(noisy.scale))
 
 
 def find_medians(

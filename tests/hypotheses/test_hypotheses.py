@@ -371,26 +371,6 @@ def test_vc_dimensions(hypotheses, n_features, expected):
     assert vc_dimension(hypotheses, n_features) == expected
 
 
-def test_covers_with_earlier_names_of_members_still_work():
-    class Earlier(SphereCover):
-        scouts = "members"
-
-        def refined(self, hypothesis, step):
-            return step
-
-    class Current(SphereCover):
-        refinable_members = "members"
-
-        def refine(self, hypothesis, step):
-            return step
-
-    for cover in (Earlier.__new__(Earlier), Current.__new__(Current)):
-        assert cover.refinable_members == cover.scouts == "members"
-        assert cover.refine(None, 3) == cover.refined(None, 3) == 3
-    cover = SphereCover.__new__(SphereCover)
-    assert cover.refinable_members is cover.scouts is cover.refined(None, 1) is cover
-
-
 @pytest.mark.parametrize(
     "hypotheses",
     [

@@ -1,10 +1,9 @@
 """Internal names of label_boost that tests use."""
 
-from skpublicdp.label_boost import plan_search
-from skpublicdp.label_boost.guarantee import RESAMPLED_ROWS, _is_subclass, label_boost_guarantee
+from skpublicdp.label_boost.guarantee import _is_subclass, label_boost_guarantee
 from skpublicdp.label_boost.labelings import GridLabelings
 from skpublicdp.label_boost.labelings_2d import HalfplaneLabelings
-from skpublicdp.label_boost.plan_search import paper_plan, tight_plan
+from skpublicdp.label_boost.plan_search import tight_plan
 from skpublicdp.label_boost.privacy_plan import (
     LabelBoostPlan,
     RelabellingRound,
@@ -15,7 +14,6 @@ from skpublicdp.label_boost.privacy_plan import (
 from skpublicdp.label_boost.procedure import record_stages, rows_for_base_learner
 from skpublicdp.label_boost.relabelling import (
     all_labelings,
-    check_n_relabelled,
     check_relabelling,
     log_n_labelings,
     max_relabelled_rows,

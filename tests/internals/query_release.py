@@ -32,7 +32,6 @@ from skpublicdp.query_release.cdf.strategies import (
     measure,
     prefix_strategy,
 )
-from skpublicdp.query_release.completion import add_missing_columns, enumerate_completions
 from skpublicdp.query_release.effective_sizes import (
     effective_sample_size,
     effective_size_posterior,
@@ -99,7 +98,11 @@ from skpublicdp.query_release.queries.bin_edges import (
     describe_cells,
     max_bins,
 )
-from skpublicdp.query_release.query_list import LinearPrior, _posterior, release_linear_queries
-from skpublicdp.query_release.row_constraints import check_constraints, draw_accepted_rows
+from skpublicdp.query_release.query_list import _posterior, release_linear_queries
+from skpublicdp.query_release.row_constraints import (
+    check_constraints,
+    draw_accepted_rows,
+    satisfies,
+)
 from skpublicdp.query_release.synthetic import spread_weights, synthesize
 from skpublicdp.query_release.table_frames import RESULT_COLUMNS

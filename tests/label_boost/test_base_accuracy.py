@@ -194,7 +194,7 @@ class TestThirdParty:
         )
         old, new = (math.floor(n * rate) for n, rate in zip(sizes, rates, strict=True))
         step = RelabellingRound(*sizes, old, new, Fraction(1, 2))
-        plan = LabelBoostPlan(Fraction(1), Fraction(0), *sizes, (step,), old + new, False, 0.5, 0.0)
+        plan = LabelBoostPlan(*sizes, (step,), old + new, 0.5, 0.0)
         shares = np.full(CELLS, (1 - 2.02 * alpha) / (CELLS - 2))
         shares[CUT : CUT + 2] = 1.01 * alpha
         runs, failures = 60, 0
@@ -306,13 +306,12 @@ def test_boxes_in_three_columns_of_few_labels(alpha):
     assert failures <= allowed_failures(runs, 0.05)
 
 
-@pytest.mark.parametrize("resampled", [False, True])
-def test_it_is_this_sum(resampled):
+def test_it_is_this_sum():
     """docs/proofs/label_boost.md, written out."""
     beta, n, s = 0.08, 5 * 10**6, 10**6
     sizes = 2 * s, 8 * s
     step = RelabellingRound(*sizes, s, 4 * s, Fraction(1, 2))
-    plan = LabelBoostPlan(Fraction(1), Fraction(0), *sizes, (step,), n, resampled, 0.5, 0.0)
+    plan = LabelBoostPlan(*sizes, (step,), n, 0.5, 0.0)
 
     def n_labelings(rows):
         return math.log(rows + 1)
@@ -321,11 +320,9 @@ def test_it_is_this_sum(resampled):
         plan, Thresholds(), Histogram(), beta, n, n_labelings, ACCURACY, 2
     )
     labelled = labeller_error([LabellerDraw(s, n, 0.5)], n_labelings, beta / 2)
-    share = beta / 2 / (3 if resampled else 2)
+    share = beta / 4
     log_pairs = math.log(2 * n + 1) + math.log(growth_function(2 * n, CELLS))
-    lost = histogram_error(n, 0.5, share)
-    for _ in range(2 if resampled else 1):
-        lost = relative_deviation_bound(lost, n, log_pairs, share)
+    lost = relative_deviation_bound(histogram_error(n, 0.5, share), n, log_pairs, share)
     assert found.bound == pytest.approx(labelled + lost, rel=1e-9)
     arguments = (plan, Thresholds(), Histogram(), beta)
     for rows, classes, reason in [(n + 2, 2, "rows for labels"), (n, 3, "for two labels")]:
@@ -333,7 +330,7 @@ def test_it_is_this_sum(resampled):
         assert none.bound is None
         assert reason in none.reason
     none = label_boost_guarantee(
-        dataclasses.replace(plan, rounds=(), resampled=False),
+        dataclasses.replace(plan, rounds=()),
         *arguments[1:],
         n,
         n_labelings,

@@ -46,7 +46,6 @@ from tests.internals.guarantees import (
 )
 from tests.internals.hypotheses import n_boxes
 from tests.internals.label_boost import (
-    RESAMPLED_ROWS,
     LabelBoostPlan,
     RelabellingRound,
     _is_subclass,
@@ -276,17 +275,17 @@ def test_copies_are_as_near_in_the_population_as_promised(n):
 
 
 def test_a_promise_is_this_sum():
-    """docs/proofs/label_boost.md, written out: one round, two, and the paper's resampling."""
+    """docs/proofs/label_boost.md, written out: one round, and two."""
     beta, cover_size, base_bound, n_listed = 0.08, 300, 0.02, functools.partial(growth_log, d=1)
     base = SemiPrivateClassifier(Thresholds(), beta=beta / 2)
     base.guarantee_, base.guarantee_reason_, base.cover_size_ = base_bound, "its own", cover_size
     base.certificate_ = Certificate(excess_error(cover_size, 10**6, 2.0, 0.1), 0.9, cover_size)
     first = RelabellingRound(2 * 10**6, 8 * 10**6, 10**6, 4 * 10**6, Fraction(1, 2))
     second = RelabellingRound(5 * 10**6, 10**6, 3 * 10**6, 10**6, Fraction(3, 4))
-    for rounds, resampled in itertools.product([(first,), (first, second)], [False, True]):
+    for rounds in [(first,), (first, second)]:
         n = rounds[-1].n_relabelled
         sizes = 2 * 10**6, 9 * 10**6
-        plan = LabelBoostPlan(Fraction(1), Fraction(0), *sizes, rounds, n, resampled, 0.5, 0.0)
+        plan = LabelBoostPlan(*sizes, rounds, n, 0.5, 0.0)
         found = label_boost_guarantee(plan, Thresholds(), base, beta, n, n_listed)
         # half of beta for the labellers: three shares of the first, two more of a second
         b, s = beta / 2 / (2 * len(rounds) + 1), 10**6
@@ -297,22 +296,14 @@ def test_a_promise_is_this_sum():
             s = 3 * 10**6
             drawn = 2 * (n_listed(4 * 10**6) + math.log(1 / b)) / (0.75 * s)
             labelled += relative_deviation_bound(drawn, s, 2 * n_listed(2 * s), b)
-        # a quarter for the base learner: its draw, and each copy from rows to population and back
-        copies = 2 if resampled else 1
-        b, pairs = beta / 4 / (2 * copies + 1), math.log(cover_size) + n_listed(2 * n)
-        lost = base_bound
-        for _ in range(copies):
-            lost = relative_deviation_bound(lost, n, pairs, b)
+        # a quarter for the base learner: its draw, and from rows to population and back
+        b, pairs = beta / 4 / 3, math.log(cover_size) + n_listed(2 * n)
+        lost = relative_deviation_bound(base_bound, n, pairs, b)
         lost += excess_error(cover_size, 10**6, 2.0, b)
-        for _ in range(copies):
-            lost = relative_deviation_bound(lost, n, pairs, b)
+        lost = relative_deviation_bound(lost, n, pairs, b)
         assert found.bound == pytest.approx(labelled + lost, rel=1e-12)
         assert f"at most {labelled:.3g} for relabelling plus {lost:.3g}" in found.reason
     none = dataclasses.replace(plan, rounds=())
-    assert (
-        RESAMPLED_ROWS in label_boost_guarantee(none, Thresholds(), base, beta, n, n_listed).reason
-    )
-    none = dataclasses.replace(none, resampled=False)
     assert label_boost_guarantee(none, Thresholds(), base, beta, n, n_listed).bound == base_bound
     assert label_boost_guarantee(none, Thresholds(), base, beta, n + 2, n_listed).bound is None
     assert label_boost_guarantee(none, Thresholds(), base, beta / 4, n, n_listed).bound is None
@@ -356,17 +347,13 @@ class TestFinite:
         base.guarantee_, base.guarantee_reason_, base.cover_size_ = 0.02, "its own", 101
         base.certificate_ = Certificate(excess_error(101, 10**6, 2.0, 0.1), 0.9, 101)
         step = RelabellingRound(2 * 10**6, 8 * 10**6, 10**6, 4 * 10**6, Fraction(1, 2))
-        for resampled in (False, True):
-            sizes = 2 * 10**6, 8 * 10**6
-            plan = LabelBoostPlan(Fraction(1), Fraction(0), *sizes, (step,), n, resampled, 0.5, 0.0)
-            n_listed = functools.partial(log_n_labelings, models, n_features=1, n_classes=2)
-            found = label_boost_guarantee(plan, models, base, beta, n, n_listed)
-            labelled = labeller_error([LabellerDraw(10**6, n, 0.5)], n_listed, beta / 2)
-            share, pairs = beta / 2 / (3 if resampled else 2), 2 * math.log(101)
-            lost = excess_error(101, 10**6, 2.0, share)
-            for _ in range(2 if resampled else 1):
-                lost = relative_deviation_bound(lost, n, pairs, share)
-            assert found.bound == pytest.approx(labelled + lost, rel=1e-12)
+        plan = LabelBoostPlan(2 * 10**6, 8 * 10**6, (step,), n, 0.5, 0.0)
+        n_listed = functools.partial(log_n_labelings, models, n_features=1, n_classes=2)
+        found = label_boost_guarantee(plan, models, base, beta, n, n_listed)
+        labelled = labeller_error([LabellerDraw(10**6, n, 0.5)], n_listed, beta / 2)
+        share, pairs = beta / 4, 2 * math.log(101)
+        lost = relative_deviation_bound(excess_error(101, 10**6, 2.0, share), n, pairs, share)
+        assert found.bound == pytest.approx(labelled + lost, rel=1e-12)
 
     def test_what_is_declared_is_used(self):
         few, rows = FiniteClass(MODELS, vc_dimension=1), np.array([1.0, 5.0, 50.0, 1000.0])
@@ -435,7 +422,7 @@ class TestFinite:
         )
         old, new = (math.floor(n * rate) for n, rate in zip(sizes, rates, strict=True))
         step = RelabellingRound(sizes[0], sizes[1], old, new, Fraction(1, 2))
-        plan = LabelBoostPlan(Fraction(1), Fraction(0), *sizes, (step,), old + new, False, 0.5, 0.0)
+        plan = LabelBoostPlan(*sizes, (step,), old + new, 0.5, 0.0)
         base.guarantee_, base.guarantee_reason_, base.cover_size_ = 0.1, "its own", 101
         base.certificate_ = Certificate(excess_error(101, old + new, 0.5, 0.1), 0.9, 101)
         n_listed = functools.partial(log_n_labelings, models, n_features=1, n_classes=2)

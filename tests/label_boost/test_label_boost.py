@@ -32,7 +32,7 @@ from skpublicdp.exceptions import (
     PrivacyBudgetError,
     SlicedPublicDataWarning,
 )
-from skpublicdp.guarantees import SampleSize, n_label_boost
+from skpublicdp.guarantees import n_label_boost
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
@@ -47,13 +47,10 @@ from skpublicdp.hypotheses import (
 from skpublicdp.label_boost import LabelBoostClassifier
 from tests.helpers import assert_fits
 from tests.internals.base_learner import check_base, fit_base
-from tests.internals.guarantees import n_labelled_paper
 from tests.internals.label_boost import (
     all_labelings,
     log_n_labelings,
     max_relabelled_rows,
-    paper_plan,
-    plan_search,
     record_stages,
     rounds_epsilon,
     tight_plan,
@@ -429,42 +426,6 @@ class TestBudget:
             fitted(Constant(classes=["no"]), epsilon=1.0, budget=budget)
         assert not budget.ledger
 
-    def test_the_papers_constants_take_no_more_than_one(self):
-        """For each row of a person: its claims stop there."""
-        budget = PrivacyBudget(9.0, for_tests=True)
-        settings = {"constants": "paper", "n_base": 1, "budget": budget}
-        with pytest.raises(ValueError, match=r"Claims 4\.3.* got 5"):
-            fitted(Recorder(), epsilon=5.0, **settings)
-        groups = {"groups": np.arange(N) // 2, "max_rows_per_group": 2}
-        with pytest.raises(ValueError, match=r"got 1\.5"):
-            fitted(Recorder(), epsilon=3.0, **settings, **groups)
-        assert not budget.ledger
-
-    @pytest.mark.slow
-    def test_the_papers_constants_for_persons(self, monkeypatch):
-        few_enough(monkeypatch)
-        x, y = thin_rows(2)
-        groups = {"groups": np.arange(len(x)) // 2, "max_rows_per_group": 2}
-        settings = {"constants": "paper", "n_base": 1, "alpha": 0.05, "epsilon": 2.0}
-        clf = fitted(Recorder(), X=x, y=y, **settings, **groups)
-        assert (clf.privacy_.epsilon, clf.estimator_.epsilon) == (2.0, 1.0)
-        assert (clf.guarantee_, "a person may have" in clf.guarantee_reason_) == (None, True)
-
-
-def few_enough(monkeypatch):
-    """Let the paper's constants run on `thin_rows`."""
-    size = SampleSize(1_039_517, 90_000)
-    monkeypatch.setattr(plan_search, "n_label_boost", lambda *_, **__: size)
-
-
-def thin_rows(repeat=1, n_labelled=1_039_518, n_unlabelled=90_000):
-    """A million rows in the column that suffices; the paper's constants take at least eleven."""
-    x = np.zeros((n_labelled + n_unlabelled, 1))
-    x[:n_labelled, 0] = np.linspace(0, 1, n_labelled)
-    y = np.full(len(x), -1, dtype=np.int8)
-    y[:n_labelled] = x[:n_labelled, 0] > 0.5
-    return np.repeat(x, repeat, axis=0), np.repeat(y, repeat)
-
 
 class TestPersons:
     GROUPS = np.random.default_rng(1).integers(0, 9000, N)
@@ -540,7 +501,6 @@ def test_subclasses_are_refused():
         ({"epsilon": 0}, "'epsilon' parameter"),
         ({"delta": 1.0}, "'delta' parameter"),
         ({"alpha": 1.0}, "'alpha' parameter"),
-        ({"constants": "loose"}, "'constants' parameter"),
         ({"n_base": 0}, "'n_base' parameter"),
         ({"bounds": (1, 0)}, "low < high"),
         ({"X_public": X[:5, :2]}, "X_public .* 2 "),
@@ -552,15 +512,6 @@ def test_subclasses_are_refused():
         ({"hypotheses": Halfspaces()}, "Halfspaces must"),
         ({"hypotheses": Rectangles([0, 3])}, "below 3"),
         ({"is_labelled": np.zeros(3, dtype=bool)}, "is_labelled must"),
-        (
-            {"constants": "paper", "epsilon": 1.0, "alpha": 0.05},
-            r"11 alpha = 0\.55 .*0\.9",
-        ),
-        (  # the default: 11 alpha is above 1
-            {"constants": "paper", "epsilon": 1.0},
-            r"1/11 .*alpha = 0\.1 ",
-        ),
-        ({"constants": "paper", "epsilon": 1.0, "alpha": 0.05, "beta": 0.5}, "beta below 1/2"),
     ],
 )
 def test_bad_input_gets_one_clear_sentence(parameters, message):
@@ -588,8 +539,6 @@ def test_three_labels():
     assert len(clf.estimator_.X) < len(two_labels.estimator_.X)  # three cost more
     with pytest.raises(ValueError, match="Thresholds"):
         fitted(y=y, hypotheses=Thresholds())
-    with pytest.raises(ValueError, match="y has 3"):
-        fitted(y=y, constants="paper", epsilon=1.0)
 
 
 def test_one_label_is_enough():
@@ -678,128 +627,13 @@ def test_plans_depend_on_the_sample_size_of_the_base_learner():
     assert len(plan_for(500, 10_000_000, 1, 10**6).rounds) == 2
 
 
-def paper(n_labelled, n_unlabelled, epsilon=1, n_base=284, delta=0):
-    return paper_plan(
-        n_labelled,
-        n_unlabelled,
-        epsilon=Fraction(epsilon),
-        delta=Fraction(delta),
-        alpha=0.09,
-        beta=0.05,
-        n_base=n_base,
-        vc=1,
-    )
-
-
-CLAIMED = 13_992_437
-"""Of Claim 4.9: 96000 / .09 · ln(2240 / (.09 · .05))."""
-
-
-def test_the_papers_schedule():
-    large = 100_000  # an n_base for which there is a round
-    plan = paper(CLAIMED, 90_000 * large, delta=Fraction(41, 10**6), n_base=large)
-    (step,) = plan.rounds
-    assert (step.n_labelled, step.n_new) == (CLAIMED, 30_000 * large)  # the exponential is larger
-    assert (step.sampled_labelled, step.sampled_new, step.epsilon) == (139_924, 300 * large, 1)
-    assert plan.base_rows == (139_924 + 300 * large) // 300
-    assert (plan.base_epsilon, plan.base_delta) == (1.0, 1e-6)
-    assert plan.resampled
-    assert not paper(CLAIMED, 90_000 * 284).rounds
-    with pytest.raises(ValueError, match="13992436 and 25559990"):
-        paper(CLAIMED - 1, 90_000 * 284 - 10)
-    with pytest.raises(ValueError, match=f"at least {CLAIMED} labelled"):
-        paper(84_983, 90_000 * 284)
-    half = paper(40_000_000, 10**8, epsilon=Fraction(1, 2))
-    stages = stages_of(half)
-    assert [stage.epsilon for stage in stages] == [0.5, *[1.0] * len(half.rounds), 1.0, 1.0]
-    rate = np.expm1(0.5) / np.expm1(1)
-    assert half.initial_labelled == int(40_000_000 * rate)
-    assert half.initial_unlabelled == int(10**8 * rate)
-
-
-@pytest.mark.parametrize("epsilon", [1.0, 0.5, 0.1])
-@pytest.mark.parametrize("alpha", [0.09, 0.05, 0.01])
-def test_the_paper_refuses_fewer_rows_than_n_label_boost(alpha, epsilon):
-    """Lemma 4.12: 11 α with probability 1 - 2 β, and one size for that."""
-    beta, vc, n_base = 0.05, 2, 500
-    size = n_label_boost(11 * alpha, 2 * beta, epsilon, vc, n_base, realizable=True)
-    settings = {
-        "epsilon": Fraction(str(epsilon)),
-        "delta": Fraction(0),
-        "alpha": alpha,
-        "beta": beta,
-        "n_base": n_base,
-        "vc": vc,
-    }
-    plan = paper_plan(*size, **settings)
-    assert plan.initial_labelled >= n_labelled_paper(alpha, beta, vc)
-    assert plan.initial_unlabelled >= 90_000 * n_base
-    for fewer in ((size.labelled - 1, size.unlabelled), (size.labelled, size.unlabelled - 1)):
-        with pytest.raises(ValueError, match=f"at least {size.labelled} labelled and {size[1]} "):
-            paper_plan(*fewer, **settings)
-
-
-@pytest.mark.parametrize("vc", [1, 2, 4])
-@pytest.mark.parametrize("alpha", [0.09, 0.03, 0.01])
-def test_every_round_of_the_paper_has_the_rows_of_claim_4_9(alpha, vc):
-    """And what the draws and Theorem B.5 need of them, by Claims 4.2 and 4.11 and Lemma 4.12."""
-    beta, n_base = 0.05, 10**13
-    m = n_labelled_paper(alpha, beta, vc) + 1
-    settings = {"alpha": alpha, "beta": beta, "n_base": n_base, "vc": vc}
-    plan = paper_plan(m, 90_000 * n_base, epsilon=Fraction(1), delta=Fraction(0), **settings)
-    assert len(plan.rounds) >= 1
-    assert sum(step.n_new for step in plan.rounds) <= 90_000 * n_base  # Claim 4.8
-    for i, step in enumerate(plan.rounds, start=1):
-        alpha_i, beta_i = alpha / (10 * 2**i), beta / (4 * 2**i)
-        assert step.n_labelled >= 4800 / alpha_i * vc * np.log(14 / (alpha_i * beta_i))
-        exponent = alpha_i * step.sampled_labelled / (2 * vc)
-        most = beta_i / np.e * vc * np.exp(min(exponent, 600)) - step.sampled_labelled
-        assert step.sampled_new <= most  # Claim 4.2
-        ten = 10 * alpha_i
-        b5 = 48 / ten * (10 * vc * np.log(48 * np.e / ten) + np.log(5 / beta_i))
-        assert step.sampled_labelled >= b5
-    b5 = 48 / (10 * alpha) * (10 * vc * np.log(48 * np.e / (10 * alpha)) + np.log(10 / beta))
-    assert plan.base_rows >= max(b5, n_base)
-
-
-@pytest.mark.parametrize("vc", [1, 4])
-@pytest.mark.parametrize("alpha", [0.09, 0.01])
-def test_labelled_rows_grow_as_a_tower_and_rounds_are_few(alpha, vc):
-    """Remark 4.10, with the constants of Lemma 7 of docs/proofs/label_boost.md."""
-
-    def log_star(x):
-        return 0 if x <= 1 else 1 + log_star(math.log2(x))
-
-    assert [log_star(x) for x in (2, 4, 16, 300, 65_536, 65_537)] == [1, 2, 3, 4, 4, 5]
-    beta, numbers = 0.05, set()
-    m = n_labelled_paper(alpha, beta, vc) + 1
-    for exponent in (3, 9, 12, 20, 37, 60, 100, 150, 250):
-        n = 10**exponent
-        settings = {"alpha": alpha, "beta": beta, "n_base": n, "vc": vc}
-        plan = paper_plan(m, 180_000 * n, epsilon=Fraction(1), delta=Fraction(0), **settings)
-        sizes = [step.n_labelled for step in plan.rounds]
-        w = [alpha / (10 * 2**i) * size / (800 * vc) for i, size in enumerate(sizes, start=1)]
-        numbers.add(len(w))
-        assert len(w) <= log_star(300 * n) - 3
-        if exponent <= 37:
-            assert len(w) <= 1
-        if w:
-            assert w[0] > 46
-            # w_i >= 2 ** 2 ** ... of i + 2 twos, and less than the rows that end the loop
-            assert sizes[-1] < 300 * n
-            assert w[-1] >= {1: 16, 2: 65_536}[len(w)]
-        for smaller, larger in itertools.pairwise(w):
-            assert math.log2(larger) >= smaller
-    assert numbers == {0, 1, 2}
-
-
 def test_pure_and_proper_as_the_base_learner():
     """Remark 4.15: the result is the base learner's own rule, at δ = 0 if it is pure."""
     x = X[:, 1:2]
     grid = np.linspace(-4, 4, 2001)[:, None]
     for settings, n_rounds in (
         ({}, 1),
-        ({"constants": "tight", "y": TRUTH, "X": x}, 0),
+        ({"y": TRUTH, "X": x}, 0),
         ({"release_labeler": True}, 1),
     ):
         base = SemiPrivateClassifier(Thresholds(), bounds=[(-4, 4)])
@@ -815,21 +649,6 @@ def test_pure_and_proper_as_the_base_learner():
         assert clf.privacy_.delta == clf.estimator_.privacy_.delta == 0
         assert all(mechanism.delta == 0 for mechanism in clf.privacy_.mechanisms)
     assert fitted(Recorder(), delta=1e-6).privacy_.delta == 1e-6  # it passes on what is not pure
-
-
-def test_the_paper_where_it_needs_no_round(monkeypatch):
-    """With labelled rows enough the paper only thins them out and resamples."""
-    few_enough(monkeypatch)
-    x, y = thin_rows()
-    clf = fitted(Recorder(), X=x, y=y, constants="paper", n_base=1, alpha=0.05, epsilon=1.0)
-    assert clf.n_rounds_ == 0
-    assert clf.privacy_.epsilon == 1.0
-    assert "3465 rows sampled, as many drawn from them with replacement" in repr(clf.privacy_)
-    assert len(clf.estimator_.X) == 3465 + 2  # and one row for each label
-    # with replacement: about a share 1/e of the rows is missing, others come again
-    assert 2100 < len(np.unique(clf.estimator_.X[:-2])) < 2300
-    assert clf.guarantee_ is None
-    assert "drawn with replacement" in clf.guarantee_reason_
 
 
 @pytest.mark.parametrize("hypotheses", [Rectangles([0, 2]), Rectangles([1]), Halfspaces()])

@@ -383,25 +383,10 @@ def test_what_runs_is_what_was_proved(rounds, base_rows):
             sequences = list(itertools.permutations(state, base_rows))
             for rows in sequences:
                 expected[rows] += share / len(orders) / len(sequences)
-    plan = LabelBoostPlan(
-        Fraction(1), Fraction(0), len(S), len(T), rounds, base_rows, False, 0.5, 0.0
-    )
+    plan = LabelBoostPlan(len(S), len(T), rounds, base_rows, 0.5, 0.0)
     found = procedure(plan, S, T)
     assert found.keys() == expected.keys()
     assert all(found[rows] == pytest.approx(share) for rows, share in expected.items())
-
-
-def test_the_papers_thinning_and_resampling():
-    """Subsets before the rounds and behind them, then draws with replacement; no round."""
-    S = tuple(((float(place),), place % 2) for place in range(4))
-    plan = LabelBoostPlan(Fraction(1, 2), Fraction(0), 3, 1, (), 2, True, 1.0, 0.0)
-    found = procedure(plan, S, ((9.0,), (8.0,)))
-    # any two of the four, and each of the four sequences of these
-    expected = defaultdict(float)
-    for pair in itertools.combinations(S, 2):
-        for rows in itertools.product(pair, repeat=2):
-            expected[rows] += 1 / 6 / 4
-    assert found == pytest.approx(expected)
 
 
 def procedure(plan, S, T):
@@ -447,11 +432,10 @@ def procedure(plan, S, T):
 )
 def test_no_plan_has_smaller_rates_than_its_rounds(sizes, rounds, message):
     """The rates of the theorem are those of blocks, which must exist."""
-    arguments = Fraction(1), Fraction(0), *sizes
     with pytest.raises(AssertionError, match=message):
-        LabelBoostPlan(*arguments, rounds, 1, False, 0.5, 0.0)
+        LabelBoostPlan(*sizes, rounds, 1, 0.5, 0.0)
     # no plan is changed to one that would be refused
-    plan = LabelBoostPlan(*arguments, (), 1, False, 0.5, 0.0)
+    plan = LabelBoostPlan(*sizes, (), 1, 0.5, 0.0)
     with pytest.raises(AssertionError, match=message):
         dataclasses.replace(plan, rounds=rounds)
 

@@ -356,18 +356,17 @@ def test_release_displays_name_what_to_install(hours, monkeypatch, cls, argument
 
 def test_fidelity_shows_each_table():
     rows = RNG.integers(3, size=(2000, 3)).astype(str)
-    frame = pd.DataFrame(rows, columns=["a", "b", "c"])
-    release = PAPQueryRelease(random_state=0).fit(frame[100:], X_public=frame[:100].copy())
-    report = release.fidelity(500)
-    display = FidelityDisplay.from_report(report, color="black")
-    assert display.ax_.get_ylabel() == "difference of 500 synthetic rows"
+    people = pd.DataFrame(rows, columns=["a", "b", "c"])
+    release = PAPQueryRelease(random_state=0).fit(people[100:], X_public=people[:100].copy())
+    frame = release.fidelity(500)
+    display = FidelityDisplay.from_frame(frame, color="black")
     points = np.asarray(display.points_.get_offsets())
-    expected = [math.hypot(each.release_error, each.drawing_error) for each in report.tables]
+    expected = list(map(math.hypot, frame["release_error"], frame["drawing_error"]))
     np.testing.assert_allclose(points[:, 0], expected)
-    np.testing.assert_allclose(points[:, 1], [each.rms_difference for each in report.tables])
+    np.testing.assert_allclose(points[:, 1], frame["rms_difference"])
     low, high = display.ax_.get_xlim()
     assert low < points.min()
     assert points.max() < high
-    public = PAPQueryRelease(method="public").fit(frame[100:], X_public=frame[:100].copy())
+    public = PAPQueryRelease(method="public").fit(people[100:], X_public=people[:100].copy())
     with pytest.raises(ValueError, match="no measured tables"):
-        FidelityDisplay.from_report(public.fidelity(500))
+        FidelityDisplay.from_frame(public.fidelity(500))

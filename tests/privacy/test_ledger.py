@@ -510,8 +510,8 @@ class TestNoise:
             np.testing.assert_array_equal(call.exact_input, TABLE)
             np.testing.assert_array_equal(measured.values, call.outcome)
             assert measured.values.shape == TABLE.shape
-            assert call.spread == measured.spread
-            assert exact <= measured.spread <= exact * (1 + Fraction(1, 2**23))
+            assert call.spread == measured.scale
+            assert exact <= measured.scale <= exact * (1 + Fraction(1, 2**23))
             assert call.cost <= (event.mu_squared if call.gaussian else event.epsilon)
 
     def test_every_number_has_noise_of_its_own(self):

@@ -217,15 +217,14 @@ class TestCalibratedRelease:
     def test_fidelity_compares_known_tables_with_drawing_alone(self, release):
         """Rows that are drawn from known fractions lie in intervals for the drawing of rows."""
         calibrated = release.calibrate(KNOWN)
-        report = calibrated.fidelity(20_000)
-        known = {each.name: each for each in report.tables if each.name in KNOWN}
-        for each in known.values():
-            assert each.release_error == 0
-            assert each.rms_difference < 4 * each.drawing_error
-            assert each.inside >= 0.6
-        wrong = calibrated.fidelity(20_000, constraints="region != 'a'")
-        (region,) = [each for each in wrong.tables if each.name == "region"]
-        assert region.inside <= 0.4  # of "(other)" and "(missing)", which are empty
+        fidelity = calibrated.fidelity(20_000).set_index("table")
+        known = fidelity.loc[[*KNOWN]]
+        assert (known["release_error"] == 0).all()
+        assert (known["rms_difference"] < 4 * known["drawing_error"]).all()
+        assert (known["inside"] >= 0.6).all()
+        wrong = calibrated.fidelity(20_000, constraints=lambda rows: rows["region"] != "a")
+        region = wrong.set_index("table").loc["region"]
+        assert region["inside"] <= 0.4  # of "(other)" and "(missing)", which are empty
 
     def test_intervals_hold(self):
         held = []

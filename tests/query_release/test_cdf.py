@@ -277,7 +277,7 @@ def test_what_is_measured_is_the_product():
     assert call.sensitivity == strategy.sensitivity
     assert np.array_equal(found.values, call.outcome)
     assert found.values.dtype == np.int64
-    assert found.variance == pytest.approx(float(found.spread) + 1 / 12)
+    assert found.variance == pytest.approx(float(found.scale) + 1 / 12)
 
 
 def test_a_seed_repeats_the_release_and_another_does_not():

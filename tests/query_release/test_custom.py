@@ -1,4 +1,4 @@
-"""Custom queries: posterior by linear algebra, sensitivity, missing public columns, coverage."""
+"""Custom queries: posterior by linear algebra, sensitivity, missing public values, coverage."""
 
 import itertools
 from fractions import Fraction
@@ -12,16 +12,10 @@ import pytest
 from skpublicdp import PAPQueryRelease, PrivacyBudget
 from skpublicdp.accounting import Gaussian, Pure
 from skpublicdp.audit import verify_privacy
-from skpublicdp.query_release import CustomQueries, MarginalQueries, StumpQueries
-from tests.internals.data import read_fit_inputs
+from skpublicdp.exceptions import NoPublicDataWarning
+from skpublicdp.query_release import CustomQueries, StumpQueries
 from tests.internals.privacy import Ledger
-from tests.internals.query_release import (
-    LinearPrior,
-    _posterior,
-    add_missing_columns,
-    enumerate_completions,
-    release_linear_queries,
-)
+from tests.internals.query_release import _posterior, release_linear_queries
 
 RNG = np.random.default_rng(0)
 
@@ -31,39 +25,51 @@ def test_posterior_is_the_normal_posterior(n):
     root = RNG.normal(size=(n, n))
     covariance, noise = root @ root.T + 0.01 * np.eye(n), RNG.uniform(0.02, 1, n)
     mean, values = RNG.normal(size=(2, n))
-    extra = RNG.uniform(0, 1, n) * (np.arange(n) != 1)
-    posterior = _posterior(
-        LinearPrior(mean, covariance, extra), values, noise, 1.0, effective_size=4.0
+    found, variance, scale = _posterior(
+        values,
+        noise_variance=noise,
+        prior_mean=mean,
+        prior_covariance=covariance,
+        base_scale=1.0,
+        effective_size=4.0,
     )
-    assert posterior.scale == 0.25
-    prior = 0.25 * covariance + np.diag(extra)
+    assert scale == 0.25
+    prior = 0.25 * covariance
     gain = prior @ np.linalg.inv(prior + np.diag(noise))
     expected = mean + gain @ (values - mean)
-    np.testing.assert_allclose(posterior.mean, expected, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(
-        posterior.variance, np.diag(prior - gain @ prior), rtol=1e-9, atol=1e-12
-    )
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(variance, np.diag(prior - gain @ prior), rtol=1e-9, atol=1e-12)
 
 
 def test_the_posterior_converges_to_values_without_noise():
     """The noise variance is 20 orders of magnitude below the prior variances."""
     root = RNG.normal(size=(30, 30))
-    prior = LinearPrior(np.full(30, 0.5), root @ root.T / 30, np.repeat([0.0, 0.08], 15))
-    values, noise = RNG.random(30), np.full(30, 1e-20)
-    posterior = _posterior(prior, values, noise, 1e-3)
-    np.testing.assert_allclose(posterior.mean, values, atol=1e-9)
-    assert (posterior.variance <= 1e-20).all()
+    values = RNG.random(30)
+    mean, variance, _ = _posterior(
+        values,
+        noise_variance=np.full(30, 1e-20),
+        prior_mean=np.full(30, 0.5),
+        prior_covariance=root @ root.T / 30,
+        base_scale=1e-3,
+    )
+    np.testing.assert_allclose(mean, values, atol=1e-9)
+    assert (variance <= 1e-20).all()
 
 
 def test_a_shift_is_estimated():
-    prior = LinearPrior(np.full(40, 0.5), 0.25 * np.eye(40), np.zeros(40))
-    noise = np.full(40, 1e-6)
-    values = prior.mean + RNG.normal(0, np.sqrt(0.25e-3), 40)
-    assert _posterior(prior, values, noise, 1e-3).scale == 1e-3
-    assert _posterior(prior, values + 0.2, noise, 1e-3).scale > 0.02
-    # values that public rows do not show explain the same difference without a shift
-    unseen = prior._replace(extra_variance=np.full(40, 1 / 12))
-    assert _posterior(unseen, values + 0.2, noise, 1e-3).scale == 1e-3
+    values = 0.5 + RNG.normal(0, np.sqrt(0.25e-3), 40)
+    scales = [
+        _posterior(
+            values + shift,
+            noise_variance=np.full(40, 1e-6),
+            prior_mean=np.full(40, 0.5),
+            prior_covariance=0.25 * np.eye(40),
+            base_scale=1e-3,
+        )[2]
+        for shift in (0, 0.2)
+    ]
+    assert scales[0] == 1e-3
+    assert scales[1] > 0.02
 
 
 @pytest.mark.parametrize("n_queries", [1, 3])
@@ -81,7 +87,7 @@ def test_a_replaced_row_moves_each_count_by_at_most_one(n_queries):
             drawn.append((event, spread)) or np.zeros_like(table)
         )
         counts = np.arange(n_queries) + 40
-        release_linear_queries(counts, 100, np.zeros((1, 0, n_queries), dtype=int), ledger=ledger)
+        release_linear_queries(counts, 100, np.zeros((0, n_queries), dtype=int), ledger=ledger)
         ((event, spreads[kind]),) = drawn
         assert event == ledger.event
         if isinstance(event, Gaussian):
@@ -95,7 +101,7 @@ def test_a_replaced_row_moves_each_count_by_at_most_one(n_queries):
 def test_public_correlations_improve_noisy_answers():
     """Queries that hold for the same rows share their information."""
     ties = RNG.random(4000) < 0.3
-    public = np.column_stack([ties] * 30).astype(int)[None]
+    public = np.column_stack([ties] * 30).astype(int)
     private = RNG.random(50_000) < 0.4
     counts = np.full(30, private.sum())
     release = release_linear_queries(
@@ -103,7 +109,7 @@ def test_public_correlations_improve_noisy_answers():
     )
     found = np.array([release.fractions[j,][1] for j in range(30)])
     alone = release_linear_queries(
-        counts, len(private), public[:, :0], ledger=Ledger(Fraction(1, 100), Fraction(1, 10**9), 0)
+        counts, len(private), public[:0], ledger=Ledger(Fraction(1, 100), Fraction(1, 10**9), 0)
     )
     apart = np.array([alone.fractions[j,][1] for j in range(30)])
     assert np.abs(found - private.mean()).max() < 0.3 * np.abs(apart - private.mean()).max()
@@ -135,8 +141,6 @@ def test_position_beyond_the_list():
         release.answer([[2]])
 
 
-# columns that are missing in public rows
-
 LABELS = ["maybe", "no", "yes"]
 
 
@@ -159,67 +163,6 @@ def evaluate_queries(rows):
 def fitted(X, X_public, function=evaluate_queries, **settings):
     settings = {"epsilon": 0.05, "delta": 1e-6, "random_state": 0, **settings}
     return PAPQueryRelease(CustomQueries(function), **settings).fit(X, X_public=X_public)
-
-
-def posterior_mean_by_hand(public, noisy, noise, public_size):
-    """Return the posterior mean, with prior means and variances computed row by row."""
-    n_queries, m = len(noisy), len(public)
-    shares, unknown = np.zeros((m, n_queries)), np.zeros((m, n_queries))
-    for row, age in enumerate(public):
-        completions = itertools.product(LABELS, [False, True])
-        answers = [
-            evaluate_queries(pd.DataFrame({"age": [age], "label": [label], "sick": [sick]}))[0]
-            for label, sick in completions
-        ]
-        shares[row] = np.mean(answers, axis=0)
-        for query, share in enumerate(shares[row]):
-            if 0 < share < 1:
-                fractions = (np.arange(10_000) + 0.5) / 10_000
-                unknown[row, query] = np.sqrt(np.mean((fractions - share) ** 2))
-    same = np.isin(shares.mean(axis=0), [0, 1])
-    unknown[:, same] = np.sqrt(1 / 3)
-    mean = (shares.sum(axis=0) + 0.5) / (m + 1)
-    prior = (
-        np.cov(shares.T, bias=True) * m / (m + 1) + np.eye(n_queries) / 4 / (m + 1)
-    ) / public_size
-    prior += np.diag(unknown.mean(axis=0) ** 2)
-    return mean + prior @ np.linalg.solve(prior + np.eye(n_queries) * noise, noisy - mean)
-
-
-@pytest.mark.parametrize("epsilon", [0.05, 1.0])
-@pytest.mark.filterwarnings("ignore:Only 1 public row")
-@pytest.mark.parametrize("ages", [[20, 60, 61, 80, 30, 33, 70], [60]])
-def test_prior_of_missing_columns_is_uniform(epsilon, ages):
-    X = people(400)
-    release = fitted(X, pd.DataFrame({"age": ages}), epsilon=epsilon, trust=0.5)
-    measured = release._released.answers.release.measured
-    noisy = np.array([measured[j,].values[1] for j in range(5)])
-    noise = measured[0,].variance
-    # the release clips its answers
-    expected = np.clip(posterior_mean_by_hand(ages, noisy, noise, len(ages) / 2), 0, 1)
-    np.testing.assert_allclose(release.answer(np.arange(5)), expected, atol=1e-6)
-
-
-def test_absent_and_missing_columns_are_equivalent():
-    X, public = people(3000), people(200, 1)
-    shown = public[["age"]]
-    nothing = pd.Categorical([None] * 200, categories=LABELS)
-    missing = shown.assign(label=nothing, sick=pd.array([None] * 200, dtype="boolean"))
-    both = pd.concat([X.astype({"sick": "boolean"}), missing], ignore_index=True)
-    queries, mask = CustomQueries(evaluate_queries), np.arange(len(both)) >= 3000
-    answers = [
-        fitted(X, shown).answer(np.arange(5)),
-        fitted(X, missing).answer(np.arange(5)),
-        PAPQueryRelease(queries, epsilon=0.05, delta=1e-6, random_state=0)
-        .fit(both, is_public=mask)
-        .answer(np.arange(5)),
-        fitted(
-            pl.from_pandas(X).with_columns(pl.col("label").cast(pl.String).cast(pl.Enum(LABELS))),
-            pl.from_pandas(shown),
-        ).answer(np.arange(5)),
-    ]
-    for other in answers[1:]:
-        np.testing.assert_array_equal(other, answers[0])
 
 
 FRAMES = {
@@ -269,23 +212,13 @@ def test_missing_boolean_changes_an_answer_by_one_row(library):
     np.testing.assert_allclose(answers[0], answers[1], atol=1.5e-3)
 
 
-def test_missing_columns_do_not_count_as_shift():
-    """Labels far from uniform are no evidence of a shift."""
-    X, public = people(20_000), people(300, 1)[["age"]]
-    X = X.assign(label=pd.Categorical(["yes"] * 20_000, categories=LABELS), sick=True)
-    release = fitted(X, public, epsilon=1.0)
-    assert release.effective_public_size_ > 250
-    truth = (X["age"] > 50).mean()
-    assert abs(release.answer([0]) - truth) < abs((public["age"] > 50).mean() - truth) + 0.01
-    np.testing.assert_allclose(release.answer([1, 2, 3, 4])[[0, 2, 3]], [1, 0, 0], atol=0.02)
-
-
 @pytest.mark.parametrize("drift", [0, 20])
 def test_error_falls_with_the_noise(drift):
     """The error is below that of noisy counts alone, up to five standard errors of 20 errors."""
     n, errors, noise = 20_000, [], []
     X = people(n)
-    public = people(300, 1)[["age"]] + drift
+    public = people(300, 1)
+    public["age"] += drift
     truth = evaluate_queries(X).mean(axis=0)
     budgets = 10.0 ** np.array([1, 2, 3, 4, 6, 8])
     for budget in budgets:
@@ -303,7 +236,7 @@ def test_intervals_cover():
     """The queries of a seed are dependent: 60 trials, 5 standard deviations."""
     held = []
     for seed in range(60):
-        X, public = people(2000, 2 * seed), people(100, 2 * seed + 1)[["age"]]
+        X, public = people(2000, 2 * seed), people(100, 2 * seed + 1)
         low, high = fitted(X, public, random_state=seed).interval(np.arange(5)).T
         held.append((low <= POPULATION) & (high >= POPULATION))
     assert np.mean(held) > 0.95 - 5 * np.sqrt(0.95 * 0.05 / 60)
@@ -312,104 +245,25 @@ def test_intervals_cover():
 POPULATION = evaluate_queries(people(1_000_000, 999)).mean(axis=0)
 
 
-def test_intervals_cover_for_values_without_completion():
-    """Queries about one of a thousand numbers, and about one of many pairs of categories."""
-    codes = [f"c{k}" for k in range(20)]
-    held = []
-    for seed in range(40):
-        generator = np.random.default_rng(seed)
-        X = people(2000, seed)[["age"]].assign(i=np.where(generator.random(2000) < 0.3, 7, 500))
-        for name in ("a", "b"):
-            X[name] = pd.Categorical(["c3"] * 2000, categories=codes)
-
-        def function(rows):
-            pair = (np.asarray(rows["a"]) == "c3") & (np.asarray(rows["b"]) == "c3")
-            return np.column_stack([np.asarray(rows["i"]) == 7, pair])
-
-        public = people(1000, 100 + seed)[["age"]]
-        release = fitted(
-            X, public, function, epsilon=0.02, bounds={"i": (0, 1000)}, random_state=seed
-        )
-        low, high = release.interval([0, 1]).T
-        held.append((low <= [0.3, 1.0]) & (high >= [0.3, 1.0]))
-    assert (np.mean(held, axis=0) > 0.95 - 5 * np.sqrt(0.95 * 0.05 / 40)).all()
-
-
-def test_synthetic_rows_have_the_missing_columns():
-    X, public = people(20_000), people(300, 1)[["age"]]
-    drawn = fitted(X, public, epsilon=10.0).sample(4000)
-    np.testing.assert_allclose(
-        evaluate_queries(drawn).mean(axis=0), evaluate_queries(X).mean(axis=0), atol=0.04
-    )
-
-
-def completed_rows(X, X_public, bounds=None):
-    release = PAPQueryRelease(bounds=bounds)
-    X_public, lacking = add_missing_columns(X, X_public, bounds)
-    rows = enumerate_completions(
-        read_fit_inputs(release, X, X_public=X_public, clamp=True), lacking
-    )
-    return rows, rows.n_completions
-
-
-def test_completions_contain_all_declared_values():
-    X = pd.DataFrame(
-        {
-            "a": [0.5, 1.5],
-            "whole": [0, 1],
-            "real": [0.1, 0.9],
-            "day": pd.to_datetime(["2020-01-02", "2020-01-03"]),
-            "label": pd.Categorical([1, 2], categories=[1, 2, 3]),
-        }
-    )
-    bounds = {"whole": (0, 1), "real": (0, 1), "day": ("2020-01-01", "2020-02-01")}
-    public = pd.DataFrame({"a": [0.0, 1.0, 2.0]})
-    expected = {
-        "whole": [0, 1],
-        "real": np.linspace(0, 1, 16).tolist(),
-        "label": [1, 2, 3],
-    }
-    for name, values in expected.items():
-        known = {name: bounds[name]} if name in bounds else None
-        rows, n = completed_rows(X[["a", name]], public, known)
-        decoded = rows.schema.decode(rows.X_public)
-        assert n == len(values)
-        assert rows.n_public == 3
-        found = set(zip(decoded["a"], decoded[name], strict=True))
-        assert found == set(itertools.product([0.0, 1.0, 2.0], values))
-        assert len(decoded) == len(found)
-    assert decoded["label"].tolist()[:4] == [1, 1, 1, 2]
-    rows, n = completed_rows(X[["a", "day"]], public, {"day": bounds["day"]})
-    days = rows.schema.decode(rows.X_public)["day"]
-    assert (days.min(), days.max()) == (pd.Timestamp("2020-01-01"), pd.Timestamp("2020-02-01"))
-    rows, n = completed_rows(X[["a", "whole", "label"]], public, {"whole": (0, 1)})
-    assert n == 6
-    rows, n = completed_rows(X, public, bounds)  # 2 * 16 * 16 * 3 are too many
-    assert n == 64
-    assert len(np.unique(rows.X_public[:, 1:], axis=0)) > 60
-    assert [len(np.unique(column)) for column in rows.X_public.T] == [3, 2, 16, 16, 3]
-
-
-def test_missing_columns_without_declared_values():
-    public = pd.DataFrame({"age": [20, 30, 70]})
-    X = people(50)
-    text = X.astype({"label": object})
-    for frame, name in ((text, "label"), (X.assign(pay=1.5), "pay")):
-        with pytest.raises(
-            ValueError,
-            match=f"no column {name}",
-        ):
-            fitted(frame, public)
-    assert fitted(X.assign(pay=1.5), public, bounds={"pay": (0, 9)}).answer([0])[0] > 0
-    with pytest.raises(ValueError, match="years is unknown"):
-        fitted(X, public.rename(columns={"age": "years"}))
-    for queries, method in ((CustomQueries(evaluate_queries), "pmw"), (MarginalQueries(), "auto")):
-        with pytest.raises(ValueError, match="sick is missing"):
-            PAPQueryRelease(queries, method=method).fit(X, X_public=public)
-    with pytest.raises(ValueError, match="sick is missing"):  # which marked rows do show
-        PAPQueryRelease(CustomQueries(evaluate_queries)).fit(
-            X, X_public=public, is_public=np.arange(50) < 9
-        )
+def test_columns_without_public_values_are_refused():
+    """Nothing is charged, whether the column is absent or all its public values are missing."""
+    X, public, budget = people(50), people(9, 1), PrivacyBudget(1, 1e-3)
+    unlabelled = public.assign(label=pd.Categorical([None] * 9, categories=LABELS))
+    mask = np.arange(59) < 9
+    marked = pd.concat([unlabelled, X], ignore_index=True)
+    for rows, how, message in (
+        (X, {"X_public": public.drop(columns="label")}, "label is missing.* leave it out of X"),
+        (X, {"X_public": unlabelled}, "column label is missing in all public rows. Leave"),
+        (marked, {"is_public": mask}, "column label is missing in all public rows. Leave"),
+    ):
+        release = PAPQueryRelease(CustomQueries(evaluate_queries), epsilon=1, budget=budget)
+        with pytest.raises(ValueError, match=message):
+            release.fit(rows, **how)
+    assert budget.ledger == []
+    unlabelled.loc[0, "label"] = "no"
+    fitted(X, unlabelled)
+    with pytest.warns(NoPublicDataWarning):
+        fitted(X, None, bounds={"age": (18, 90)})
 
 
 def test_empty_list_of_queries_is_not_charged():
@@ -437,7 +291,7 @@ def test_privacy_on_tiny_data():
         lambda: PAPQueryRelease(CustomQueries(yes), epsilon=1, delta=0),
         domain,
         2,
-        fit_params={"X_public": pd.DataFrame({"x": [0.0, 1.0, 1.0]})},
+        fit_params={"X_public": domain.copy()},
         look=lambda release: (release.answer([0, 1]), release.interval([0, 1])),
     )
     assert found.holds

@@ -169,7 +169,7 @@ class TestHalfspaces:
         queries = HalfspaceQueries()
         points = np.random.default_rng(m).normal(size=(m, width))
         rules = HalfspaceDichotomies(points).halfspaces(queries.holds)
-        assert len(rules) == queries.growth_function(m, width)
+        assert len(rules) == queries.growth(m, width)
         assert len(np.unique(queries.holds(rules, points), axis=0)) == len(rules)
 
     def test_points_on_a_line(self):

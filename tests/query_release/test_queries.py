@@ -165,25 +165,6 @@ def test_invalid_custom_functions():
 
 
 @BY_CLASS
-def test_aliases(queries, width, query, rule):
-    X = np.random.default_rng(2).normal(size=(40, width))
-    Q = queries._validated([query], width)
-    weights = np.full(40, 1 / 40)
-    assert queries.dual(width) == queries.dual_vc_dimension(width)
-    assert queries.growth(5, width) == queries.growth_function(5, width)
-    assert queries.weigh(Q, X, weights) == queries.weighted_mean(Q, X, weights)
-    cover = queries.arrange(X)
-    assert cover.n_queries == queries.build_cover(X).n_queries
-    if cover.member_index is not None:
-        members = queries.nearest_members(Q, cover.member_index)
-        assert queries.project(Q, cover.member_index).tolist() == members.tolist()
-    schema = build_schema(Table(X), [Table(X)])
-    bound = queries.bound(schema, X)
-    assert vars(bound).keys() == vars(queries.bind(schema, X)).keys()
-    np.testing.assert_array_equal(bound.resolve([query], schema), bound.encode([query], schema))
-
-
-@BY_CLASS
 def test_round_trips(queries, width, query, rule):
     again = pickle.loads(pickle.dumps(clone(queries)))
     assert repr(again) == repr(queries) or isinstance(queries, CustomQueries)

@@ -1,10 +1,12 @@
 """Synthetic rows to hand out: possible values, constraints, fidelity, and their guarantee."""
 
-import itertools
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.stats import norm
 
@@ -21,7 +23,7 @@ from skpublicdp.query_release import (
 from tests.helpers import FALSE_ALARM
 from tests.internals.data import MISSING, OTHER, Column, Container, Schema
 from tests.internals.privacy import public_seed
-from tests.internals.query_release import check_constraints, draw_accepted_rows
+from tests.internals.query_release import check_constraints, draw_accepted_rows, satisfies
 
 
 def people(n, seed):
@@ -126,7 +128,6 @@ class TestTails:
         with pytest.warns(SyntheticTailsWarning, match="age are limited"):
             rows = release.sample(5000)
         assert rows["age"].max() == PUBLIC["age"].max()
-        assert release.fidelity(100).short_columns == ["age"]
 
     @pytest.mark.one_in(2)
     @pytest.mark.filterwarnings("error::skpublicdp.exceptions.SyntheticTailsWarning")
@@ -145,52 +146,30 @@ class TestTails:
         fitted(None, PEOPLE[columns], PUBLIC[columns], bounds=bounds).sample(10)
 
 
+def is_working(rows):
+    return rows["works"] == True  # noqa: E712 - some are missing
+
+
+def grown_if_working(rows):
+    return (rows["age"] >= 15) | ~is_working(rows)
+
+
 class TestConstraints:
     def test_on_rows_of_a_release(self, release):
         rows = release.sample(
             3000,
             constraints=[
-                "age >= 15 where works",
-                "job in ('farm', 'shop') where region == 'n' and not works",
-                "since >= '2020-02-01'",
+                grown_if_working,
+                lambda rows: rows["since"] >= "2020-02-01",
                 lambda rows: rows["age"] < 80,
             ],
         )
         assert len(rows) == 3000
-        works = (rows["works"] == True).to_numpy()  # noqa: E712 - some are missing
+        works = is_working(rows).to_numpy()
         assert rows.loc[works, "age"].min() >= 15
         assert rows.loc[~works, "age"].min() < 15
-        assert set(rows.loc[(rows["region"] == "n") & ~works, "job"]) == {"farm", "shop"}
-        assert OTHER in set(rows.loc[works, "job"])
         assert rows["since"].min() == pd.Timestamp("2020-02-01")
         assert rows["age"].max() < 80
-
-    TEXTS = (
-        ("x < 2", lambda x, y, c, b: x < 2),
-        ("0 < x <= y", lambda x, y, c, b: 0 < x <= y),
-        ("x + 2 * y - 1 == 3 or x / 2 != 1", lambda x, y, c, b: x + 2 * y - 1 == 3 or x != 2),
-        ("x in (0, 2) and y not in [1]", lambda x, y, c, b: x in (0, 2) and y != 1),
-        ("not (x > -y) or b", lambda x, y, c, b: not x > -y or b is True),
-        ("c == 'p'", lambda x, y, c, b: c == "p"),
-        ("c != '(other)'", lambda x, y, c, b: c != OTHER),
-        ("x == 1 where c in ['p', 'q']", lambda x, y, c, b: x == 1 or c not in ("p", "q")),
-        ("b where x > 0", lambda x, y, c, b: b is True or x <= 0),
-        ("x > 0 where not b", lambda x, y, c, b: x > 0 or b is True),
-        ("b == True", lambda x, y, c, b: b is True),
-        ("True", lambda x, y, c, b: True),
-    )
-
-    @pytest.mark.parametrize(("text", "expected"), TEXTS)
-    def test_every_row_of_a_small_domain(self, text, expected):
-        schema = _small_schema()
-        rows = np.array(
-            list(itertools.product(range(3), range(3), range(4), range(4))), dtype=float
-        )
-        names = [["p", "q", OTHER, MISSING], [False, True, OTHER, MISSING]]
-        holds = check_constraints(text, schema).hold(rows)
-        for row, held in zip(rows.astype(int), holds, strict=True):
-            x, y, c, b = row
-            assert held == expected(x, y, names[0][c], names[1][b]), (text, row)
 
     def test_function_gets_rows_of_the_container(self):
         seen = []
@@ -200,34 +179,27 @@ class TestConstraints:
             return rows[:, 0] > 0
 
         rows = np.array([[0.0, 1, 0, 1], [2, 1, 1, 0]])
-        holds = check_constraints(["y == 1", function], _small_schema()).hold(rows)
+        constraints = check_constraints([lambda rows: rows[:, 1] == 1, function])
+        holds = satisfies(constraints, rows, _small_schema())
         assert holds.tolist() == [False, True]
         assert seen[0].tolist() == [[0, 1, "p", True], [2, 1, "q", False]]
 
     @pytest.mark.parametrize(
         ("constraints", "message"),
         [
-            ("x >", "A condition can"),
-            ("abs(x) > 3", "A condition can"),
-            ("x.real > 3", "A condition can"),
-            ("x is 3", "A condition can"),
-            ("x ** 2 > 3", "A condition can"),
-            ("z > 3", "by its name"),
-            ("c == 'z'", "category 'z'"),
-            ("c", "truth value"),
-            ("x > 'p'", "different types"),
             (3, "constraints .*int"),
+            ("x > 3", "functions of rows .*str"),
             (lambda rows: rows[:, 0], "one boolean"),
             (lambda rows: True, "one boolean .*2"),
         ],
     )
     def test_messages(self, constraints, message):
         with pytest.raises(ValueError, match=message):
-            check_constraints(constraints, _small_schema()).hold(np.ones((2, 4)))
+            satisfies(check_constraints(constraints), np.ones((2, 4)), _small_schema())
 
     def test_contradiction(self, release):
         with pytest.raises(ValueError, match="the constraints"):
-            release.sample(1, constraints="age > 500")
+            release.sample(1, constraints=lambda rows: rows["age"] > 500)
 
     @pytest.mark.parametrize("rate", [0.01, 0.5, 1.0])
     def test_rejection_is_conditioning(self, rate):
@@ -239,14 +211,13 @@ class TestConstraints:
             stream.append(generator.random((size, 1)))
             return stream[-1]
 
-        accepted = draw_accepted_rows(draw, lambda rows: rows[:, 0] < rate, 400)
+        rows = draw_accepted_rows(draw, lambda rows: rows[:, 0] < rate, 400)
         everything = np.concatenate(stream)
         is_accepted = everything[:, 0] < rate
-        np.testing.assert_array_equal(accepted.rows, everything[is_accepted][:400])
-        assert accepted.acceptance_rate == pytest.approx(is_accepted.mean())
+        np.testing.assert_array_equal(rows, everything[is_accepted][:400])
 
     def test_no_rows(self, release):
-        assert release.sample(0, keep_missing=False, constraints="age > 3").shape == (0, 5)
+        assert release.sample(0, keep_missing=False, constraints=grown_if_working).shape == (0, 5)
 
 
 def _small_schema():
@@ -265,43 +236,41 @@ def _small_schema():
 
 class TestFidelity:
     def test_tables_against_counting(self, release):
-        report = release.fidelity(2000, constraints="age >= 15 where works")
-        pd.testing.assert_frame_equal(
-            report.rows, release.sample(2000, constraints="age >= 15 where works")
-        )
-        assert [each.name for each in report.tables[:6]] == [*PEOPLE.columns, "age, works"]
-        assert len(report.tables) == 5 + 10
+        fidelity = release.fidelity(2000, constraints=grown_if_working)
+        assert fidelity["table"][:6].tolist() == [*PEOPLE.columns, "age, works"]
+        assert len(fidelity) == 5 + 10
+        # `sample` draws the same rows, since the release has a seed
+        rows = release.sample(2000, constraints=grown_if_working)
         table = release.table(["works", "job"])
-        rows = report.rows[["works", "job"]].astype(object).fillna(MISSING)
-        counts = rows.astype(str).value_counts()
+        counts = rows[["works", "job"]].astype(object).fillna(MISSING).astype(str).value_counts()
         keys = pd.MultiIndex.from_frame(table[["works", "job"]].astype(str))
         fractions = counts.reindex(keys, fill_value=0).to_numpy() / 2000
         differences = fractions - table["fraction"].to_numpy()
-        found = next(each for each in report.tables if each.name == "works, job")
-        assert found.n_numbers == len(table) == 16
-        assert found.rms_difference == pytest.approx(np.sqrt((differences**2).mean()))
-        assert found.largest_difference == pytest.approx(np.abs(differences).max())
+        found = fidelity.set_index("table").loc["works, job"]
+        assert found["n_numbers"] == len(table) == 16
+        assert found["rms_difference"] == pytest.approx(np.sqrt((differences**2).mean()))
+        assert found["largest_difference"] == pytest.approx(np.abs(differences).max())
         p = table["fraction"].to_numpy()
-        assert found.drawing_error == pytest.approx(np.sqrt((p * (1 - p)).mean() / 2000))
+        assert found["drawing_error"] == pytest.approx(np.sqrt((p * (1 - p)).mean() / 2000))
         inside = (table["low"].to_numpy() <= fractions) & (fractions <= table["high"].to_numpy())
-        assert found.inside == inside.mean()
+        assert found["inside"] == inside.mean()
 
     def test_expected_error_is_that_of_the_release(self, release):
-        report = release.fidelity(10)
-        workload = [each for each in report.tables if "," in each.name]
-        squares = [each.release_error**2 for each in workload]
-        mean = np.average(squares, weights=[each.n_numbers for each in workload])
+        fidelity = release.fidelity(10)
+        workload = fidelity[fidelity["table"].str.contains(",")]
+        mean = np.average(workload["release_error"] ** 2, weights=workload["n_numbers"])
         assert math.sqrt(mean) == pytest.approx(release.expected_error_)
 
     def test_cdf(self):
         release = fitted(ThresholdQueries(), PEOPLE[["age"]], PUBLIC[["age"]])
-        (found,) = release.fidelity(200_000).tables
+        fidelity = release.fidelity(200_000)
+        (found,) = fidelity.to_dict("records")
         # the rows are drawn from the CDF, so that only chance is left
-        assert found.rms_difference < 4 * found.drawing_error
-        assert found.release_error == pytest.approx(
+        assert found["rms_difference"] < 4 * found["drawing_error"]
+        assert found["release_error"] == pytest.approx(
             np.sqrt((release._released.answers.cdf.deviations**2).mean())
         )
-        assert found.inside == 1
+        assert found["inside"] == 1
 
     @pytest.mark.parametrize(
         ("queries", "names"),
@@ -313,35 +282,33 @@ class TestFidelity:
     def test_other_classes(self, queries, names):
         columns = ["age", "job"]
         release = fitted(queries, PEOPLE[columns], PUBLIC[columns], bounds={"age": (0, 90)})
-        report = release.fidelity(20_000)
-        assert [each.name for each in report.tables] == names
-        for each in report.tables:
-            assert each.rms_difference < 4 * each.drawing_error + 0.002
+        fidelity = release.fidelity(20_000)
+        assert fidelity["table"].tolist() == names
+        assert (fidelity["rms_difference"] < 4 * fidelity["drawing_error"] + 0.002).all()
 
     def test_rows_that_contradict_the_release_are_found(self):
         release = fitted(epsilon=LOW_NOISE)
         honest = release.fidelity(20_000)
-        wrong = release.fidelity(20_000, constraints="job == 'farm'")
+        wrong = release.fidelity(20_000, constraints=lambda rows: rows["job"] == "farm")
 
-        def inside(report):
-            return np.mean([each.inside for each in report.tables if "job" in each.name])
+        def inside(fidelity):
+            return fidelity.loc[fidelity["table"].str.contains("job"), "inside"].mean()
 
         assert inside(honest) > 0.9
         assert inside(wrong) < 0.7
-        assert wrong.acceptance_rate == pytest.approx(0.5, abs=0.05)
 
     def test_calibrated_release(self, release):
         """Rows of a calibrated release agree with its tables and intervals."""
         calibrated = release.calibrate({"works": {False: 1, True: 3}})
-        report = calibrated.fidelity(50_000, keep_other=False, keep_missing=False)
-        assert report.rows["works"].mean() == pytest.approx(0.75, abs=0.01)
-        found = next(each for each in report.tables if each.name == "works, job")
+        fidelity = calibrated.fidelity(50_000, keep_other=False, keep_missing=False)
+        rows = calibrated.sample(50_000, keep_other=False, keep_missing=False)
+        assert rows["works"].mean() == pytest.approx(0.75, abs=0.01)
         table = calibrated.table(["works", "job"])
-        counts = report.rows[["works", "job"]].astype(str).value_counts() / 50_000
+        counts = rows[["works", "job"]].astype(str).value_counts() / 50_000
         keys = pd.MultiIndex.from_frame(table[["works", "job"]].astype(str))
         fractions = counts.reindex(keys, fill_value=0).to_numpy()
         inside = (table["low"].to_numpy() <= fractions) & (fractions <= table["high"].to_numpy())
-        assert found.inside == inside.mean()
+        assert fidelity.set_index("table").loc["works, job", "inside"] == inside.mean()
 
     def test_weighted_release(self):
         """Weights are no variable: rows have equal weights, and tables are the weighted ones."""
@@ -349,27 +316,30 @@ class TestFidelity:
         public = PUBLIC[["works", "job"]].assign(weight=1.0)
         bounds = {"weight": (0, 4)}
         release = fitted(None, rows, public, weights="weight", bounds=bounds, epsilon=LOW_NOISE)
-        report = release.fidelity(20_000, keep_other=False, keep_missing=False)
-        assert (report.rows["weight"] == 1).all()
-        assert report.short_columns == []
-        assert [each.name for each in report.tables] == ["works", "job", "works, job"]
-        assert all(each.rms_difference < 0.02 for each in report.tables)
+        fidelity = release.fidelity(20_000, keep_other=False, keep_missing=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntheticTailsWarning)  # weights have no tails
+            drawn = release.sample(20_000, keep_other=False, keep_missing=False)
+        assert (drawn["weight"] == 1).all()
+        assert fidelity["table"].tolist() == ["works", "job", "works, job"]
+        assert (fidelity["rms_difference"] < 0.02).all()
 
-    def test_text_and_html(self, release):
-        report = release.fidelity(1000, keep_other=False, keep_missing=False)
-        text, html = str(report), report._repr_html_()
-        worst = max(report.tables, key=lambda each: each.rms_difference)
-        assert text.startswith("Fidelity of 1000 synthetic rows to the release\n  accepted ")
-        assert f"\n  {worst.name} " in text
-        assert f"{worst.rms_difference:.4f}" in html
-        assert "numbers of age, since stay in the public range" in text
-        assert html.count("<tr>") == 3 + 1 + 15
+    @pytest.mark.parametrize("library", ["polars", "pyarrow"])
+    def test_frame_is_of_the_library_of_the_rows(self, library):
+        convert = pl.from_pandas if library == "polars" else pa.Table.from_pandas
+        rows, public = (convert(each[["works", "job"]]) for each in (PEOPLE, PUBLIC))
+        frame = PAPQueryRelease(random_state=0).fit(rows, X_public=public).fidelity(100)
+        assert type(frame) is type(rows)
+        assert np.asarray(frame["table"]).tolist() == ["works", "job", "works, job"]
+
+    def test_array_gives_a_dict(self):
+        ages = PEOPLE[["age"]].to_numpy(dtype=float)
+        fidelity = PAPQueryRelease(random_state=0).fit(ages[300:], X_public=ages[:300]).fidelity(9)
+        assert isinstance(fidelity, dict)
+        assert len(fidelity["inside"]) == 1
 
     def test_releases_without_tables(self):
-        report = fitted(method="public").fidelity(100)
-        assert report.tables == []
-        assert "no table was measured" in str(report)
-        assert "<th>numbers" not in report._repr_html_()
+        assert fitted(method="public").fidelity(100).shape == (0, 7)
 
     def test_no_rows(self, release):
         with pytest.raises(ValueError, match="n must be at least"):

@@ -250,40 +250,12 @@ class QueryClass(BaseEstimator, ABC):
         """Indicate whether queries in a frame or an array must have the same columns as rows."""
         return False
 
-    def growth_function(self, m: int, n_features: int) -> int:
+    def growth(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labellings of m rows by the queries.
 
         The default is 2^m, the number of all labellings.
         """
         return 1 << m
-
-    def growth(self, m: int, n_features: int) -> int:
-        """Return the value of `growth_function`, under the name used by `HypothesisClass`."""
-        return self.growth_function(m, n_features)
-
-    def arrange(self, X_public: Floats) -> QueryCover:
-        """Return `build_cover`. Alias of version 0.1."""
-        return self.build_cover(X_public)
-
-    def project(self, Q: NDArray[Any], members: Any) -> Codes:
-        """Return `nearest_members`. Alias of version 0.1."""
-        return self.nearest_members(Q, members)
-
-    def dual(self, n_features: int) -> int | None:
-        """Return `dual_vc_dimension`. Alias of version 0.1."""
-        return self.dual_vc_dimension(n_features)
-
-    def weigh(self, Q: NDArray[Any], X: Floats, weights: Floats) -> Floats:
-        """Return `weighted_mean`. Alias of version 0.1."""
-        return self.weighted_mean(Q, X, weights)
-
-    def resolve(self, Q: Any, schema: Schema) -> NDArray[Any]:
-        """Return `encode`. Alias of version 0.1."""
-        return self.encode(Q, schema)
-
-    def bound(self, schema: Schema, X_public: Floats) -> Self:
-        """Return `bind`. Alias of version 0.1."""
-        return self.bind(schema, X_public)
 
     @abstractmethod
     def _validated(self, Q: Any, n_features: int) -> NDArray[Any]:
@@ -386,7 +358,7 @@ class BoxQueries(QueryClass):
         """
         return self.n_ends * n_features
 
-    def growth_function(self, m: int, n_features: int) -> int:
+    def growth(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labellings of m rows by the boxes."""
         return growth_function(m, self.n_ends * n_features)
 

@@ -36,12 +36,8 @@ class CustomQueries(QueryClass):
 
     Notes
     -----
-    With ``method="auto"``, the function may use columns that public rows lack, or whose values are
-    missing in all public rows, if the column types or `bounds` declare their values. The function
-    is then evaluated on public rows completed with declared values: all categories, numbers between
-    the bounds, and a sample if there are too many combinations. If the answer depends on the
-    completion, or is the same for all completed rows, public rows carry no information about the
-    query, and the answer is determined by the noisy count alone.
+    Public rows must have values in all columns of `X`, since the prior of each answer is its answer
+    on public rows. Without public rows, the types of columns and `bounds` declare their values.
 
     Examples
     --------
@@ -107,7 +103,7 @@ class CustomQueries(QueryClass):
             )
         return bound_queries
 
-    def growth_function(self, m: int, n_features: int) -> int:
+    def growth(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labellings of m rows by the queries.
 
         The bound is the number of all labellings, or the length of the list plus one if that is

@@ -128,7 +128,7 @@ class HalfspaceQueries(QueryClass):
         n_points = max(
             m
             for m in range(1, MAX_DICHOTOMY_POINTS + 1)
-            if self.growth_function(m, n_features) <= MAX_HALFSPACES
+            if self.growth(m, n_features) <= MAX_HALFSPACES
         )
         generator = np.random.default_rng(0)  # fixed seed, since only public rows are used
         points = choose_points(distinct_rows, n_points, generator)
@@ -157,7 +157,7 @@ class HalfspaceQueries(QueryClass):
         """
         return n_features
 
-    def growth_function(self, m: int, n_features: int) -> int:
+    def growth(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labellings of m rows by the queries.
 
         The bound is exact for rows in general position (Cover 1965).
@@ -279,7 +279,7 @@ class StumpQueries(QueryClass):
                 encoded[number] = position, self._as_floats(numbers, (), "the threshold")[0]
         return encoded
 
-    def growth_function(self, m: int, n_features: int) -> int:
+    def growth(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labellings of m rows by the stumps.
 
         A numeric column has m - 1 thresholds between m values. A categorical column has at most m

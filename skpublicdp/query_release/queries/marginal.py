@@ -250,14 +250,14 @@ class MarginalQueries(QueryClass):
         bound_queries._bins = bins_from_cuts(schema, cuts)
         return bound_queries
 
-    def growth_function(self, m: int, n_features: int) -> int:
+    def growth(self, m: int, n_features: int) -> int:
         """Return an upper bound on the number of labellings of m rows by the queries.
 
         After `bind` is called, the bound is the number of cells in the workload, plus one for the
         labelling in which no row has label 1.
         """
         if not hasattr(self, "_bins"):
-            return super().growth_function(m, n_features)
+            return super().growth(m, n_features)
         return min(1 << m, self._n_cells() + 1)
 
     def discretizer(
