@@ -46,17 +46,50 @@ class DelegatingClassifier(ScoreMixin):
         raise NotImplementedError
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels with the fitted inner estimator."""
+        """Predict labels with the fitted inner estimator.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            Predicted label of each row, which is one of `classes_`.
+        """
         return self._delegate("predict", X)
 
     @_available_if_inner_has("predict_proba")
     def predict_proba(self, X: Any) -> Floats:
-        """Predict probabilities with the fitted inner estimator."""
+        """Predict probabilities with the fitted inner estimator.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray, shape (n, n_classes)
+            Probabilities, with one column for each label in `classes_`.
+        """
         return self._delegate("predict_proba", X)
 
     @_available_if_inner_has("decision_function")
     def decision_function(self, X: Any) -> Floats:
-        """Return the decision function of the fitted inner estimator."""
+        """Return the decision function of the fitted inner estimator.
+
+        Parameters
+        ----------
+        X : array-like, shape (n, n_features)
+            Rows to predict.
+
+        Returns
+        -------
+        ndarray, shape (n,) or (n, n_classes)
+            Values of the decision function.
+        """
         return self._delegate("decision_function", X)
 
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:

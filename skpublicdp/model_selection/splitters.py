@@ -34,7 +34,13 @@ class _PublicTrainingSplitter(BaseCrossValidator):
     is_public: Any
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None, **masks: Any) -> int:
-        """Return the number of splits. All arguments are ignored."""
+        """Return the number of splits. All arguments are ignored.
+
+        Returns
+        -------
+        int
+            `n_splits`.
+        """
         return int(self.n_splits)
 
     def split(
@@ -59,6 +65,11 @@ class _PublicTrainingSplitter(BaseCrossValidator):
             Marks the public rows, which are in the training set of every split.
         is_labelled : array-like of bool, shape (n,), optional
             Marks the labelled rows. All other rows are in the training set of every split.
+
+        Yields
+        ------
+        train, test : ndarray of intp
+            Row indices in increasing order.
 
         Raises
         ------

@@ -122,7 +122,18 @@ class CoverClassifier(ScoreMixin, HTMLReprMixin, VersionedMixin, ClassifierMixin
         self.cover_size_ = cover.size
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels."""
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            A label of `classes_` for each row.
+        """
         check_is_fitted(self)
         codes = self.hypothesis_.predict(check_rows(self, X, reset=False))
         labels: NDArray[Any] = self.classes_[self._label_codes(codes)]
