@@ -391,6 +391,15 @@ class Column:
         return [*self.values.tolist(), OTHER, MISSING]
 
     @property
+    def possible_categories(self) -> NDArray[Any]:
+        """Categories of synthetic rows, with `OTHER` unless the type declares all categories."""
+        if self.is_closed:
+            return self.values
+        categories = np.empty(len(self.values) + 1, dtype=object)
+        categories[:] = [*self.values.tolist(), OTHER]
+        return categories
+
+    @property
     def display_order(self) -> list[int]:
         """Codes of a categorical column in display order, with `OTHER` and `MISSING` at the end.
 

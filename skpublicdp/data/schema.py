@@ -198,7 +198,9 @@ class Schema:
         columns = [
             column.restore(rows[:, position]) for position, column in enumerate(self.columns)
         ]
-        categories = [column.values if column.categorical else None for column in self.columns]
+        categories = [
+            column.possible_categories if column.categorical else None for column in self.columns
+        ]
         return self.container.restore(columns, categories)
 
     def decoded_columns(self, rows: Floats) -> list[NDArray[Any]]:

@@ -208,6 +208,22 @@ def test_synthetic_rows_have_the_types_of_public_values(case):
     assert again.table("c")["c"].is_unique
 
 
+def test_categories_that_no_type_lists_include_other():
+    pa = pytest.importorskip("pyarrow")
+    dictionary = pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))
+    rng = np.random.default_rng(0)
+    rows, public = (
+        pd.DataFrame({"c": pd.Series(rng.choice(list(letters), n)).astype(dictionary)})
+        for letters, n in (("abz", N), ("ab", M))
+    )
+    release = fitted(rows, public, epsilon=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sample = release.sample(600)["c"]
+    assert sample.cat.categories.tolist() == ["a", "b", OTHER]
+    assert (sample == OTHER).mean() == pytest.approx(1 / 3, abs=0.1)
+
+
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 @pytest.mark.parametrize(
     "kind",
