@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
@@ -49,13 +50,39 @@ def with_time_zone(dates: Dates, time_zone: str) -> NDArray[np.object_]:
     return aware
 
 
-def time_zone_of_dates(values: NDArray[Any]) -> str | None:
-    """Return the name of the time zone of an array of `datetime` objects, or None without one."""
-    if values.dtype != object:
+def common_time_zone(values: Sequence[Any]) -> str | None:
+    """Return the name of the time zone of dates, or None if some have none.
+
+    The zone of dates in several zones, or in one without a known name, is UTC.
+    """
+    zones: set[Any] = {getattr(value, "tzinfo", None) for value in values}
+    if not zones or None in zones:
         return None
-    zones = (getattr(value, "tzinfo", None) for value in values.ravel())
-    zone = next((zone for zone in zones if zone is not None), None)
-    return None if zone is None else str(zone).removeprefix("UTC") or "UTC"
+    names = set(map(name_of_time_zone, zones))
+    if len(names) > 1:
+        return "UTC"
+    (name,) = names
+    with suppress(ValueError):
+        read_time_zone(name)
+        return name
+    return "UTC"
+
+
+def name_of_time_zone(zone: tzinfo | str) -> str:
+    """Return the name of a time zone. A fixed difference from UTC is written like "+02:00"."""
+    return str(zone).removeprefix("UTC") or "UTC"
+
+
+def dates_in_utc(values: NDArray[Any]) -> tuple[NDArray[Any], str | None]:
+    """Return an array of `datetime` objects as datetime64 in UTC, and the name of the time zone.
+
+    Missing values are None. Other arrays are returned unchanged, and without a time zone.
+    """
+    present = [value for value in values.ravel().tolist() if value is not None]
+    if values.dtype != object or not all(isinstance(value, datetime) for value in present):
+        return values, None
+    time_zone = common_time_zone(present)
+    return dates_from_user(values, time_zone), time_zone
 
 
 def wall_clock(dates: Dates, time_zone: str) -> Dates:

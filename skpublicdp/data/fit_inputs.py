@@ -142,7 +142,7 @@ def read_fit_inputs(
         spread_columns=sample.spread_columns,
         n_private=roles.n_private,
         n_public=len(raw_public),
-        assumptions=(*_assumptions(schema, table, X_public), *_site_assumptions(roles, groups)),
+        assumptions=(*_assumptions(schema, roles, X_public), *_site_assumptions(roles, groups)),
         _targets=target.targets,
         _raw_public=raw_public,
         _source=source,
@@ -281,13 +281,21 @@ def _types_for_errors(table: Table, *, streamed: bool) -> tuple[ColumnType, ...]
     return tuple(replace(type_, nullable=True) for type_ in table.types)
 
 
-def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]:
-    """Return the assumptions about public rows and declared categories, for the receipt."""
+def _assumptions(schema: Schema, roles: RowRoles, X_public: Any) -> tuple[str, ...]:
+    """Return the assumptions about public rows and declared categories, for the receipt.
+
+    Categories are an assumption if the type of `X` declares them, but that of `X_public` does not.
+    """
     assumptions = public_data_assumptions(X_public)
+    public_types = roles.table.types if roles.separate is None else roles.separate.types
     declared = [
         column.name
-        for column, type_ in zip(schema.columns, table.types, strict=True)
-        if column.categorical and type_.categories
+        for column, type_, public_type in zip(
+            schema.columns, roles.table.types, public_types, strict=True
+        )
+        if column.categorical
+        and type_.categories
+        and (roles.separate is None or not public_type.categories)
     ]
     if not declared:
         return assumptions

@@ -17,6 +17,7 @@ from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.column import DAY
 from skpublicdp.data.container import Container
+from skpublicdp.data.dates import dates_from_user
 from skpublicdp.data.metadata_files import ColumnMetadata, read_metadata
 from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema
 from skpublicdp.data.tables import Table
@@ -83,7 +84,12 @@ class DescribedRows:
             raise ValueError(f"library must be one of {', '.join(LIBRARIES)}; got {library!r}.")
         return Container(library, tuple(self.columns)).build(list(self.columns.values()))
 
-    def in_container(self, container: Container, names: Sequence[str] | None) -> Any:
+    def in_container(
+        self,
+        container: Container,
+        names: Sequence[str] | None,
+        time_zones: Sequence[str | None],
+    ) -> Any:
         """Return the rows in a container of the same kind as `X`.
 
         Parameters
@@ -92,6 +98,8 @@ class DescribedRows:
             Library and labels of `X`.
         names : sequence of str or None
             Names of the columns of `X`. Without names, the columns keep their order.
+        time_zones : sequence of str or None
+            Time zone that the type of each column of `X` declares.
         """
         if names is None:
             if container.library is not None or len(container.labels) != len(self.columns):
@@ -114,12 +122,15 @@ class DescribedRows:
                 f"X_public must describe every column of X, but {missing[0]!r} is missing{advice}."
             )
         values = [self.columns[name] for name in names]
-        zones = container.time_zones or (None,) * len(names)
-        dates = [
-            None if zone is None or column.dtype.kind != "M" else zone
+        zones = [
+            zone if column.dtype.kind == "M" else None
+            for column, zone in zip(values, time_zones, strict=True)
+        ]
+        in_utc = [
+            dates_from_user(column, zone) if zone is not None else column
             for column, zone in zip(values, zones, strict=True)
         ]
-        return Container(container.library, tuple(names)).build(values, time_zones=dates)
+        return Container(container.library, tuple(names)).build(in_utc, time_zones=zones)
 
 
 _described_tables: WeakValueDictionary[int, Any] = WeakValueDictionary()

@@ -290,7 +290,9 @@ def read_public(
         if not count_rows(X_public):
             return None
     if isinstance(X_public, DescribedRows):
-        X_public = X_public.in_container(X.container, getattr(estimator, "feature_names_in_", None))
+        names = getattr(estimator, "feature_names_in_", None)
+        zones = [type_.time_zone for type_ in X.types]
+        X_public = X_public.in_container(X.container, names, zones)
         if not X.is_frame:
             return Table(X_public)
     shape = tuple(getattr(X_public, "shape", ()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,8 +18,10 @@ from skpublicdp.data.container import Container
 from skpublicdp.data.tables import (
     ANYTHING,
     BOOLEAN,
+    CATEGORY,
     DATE,
     NUMBER,
+    TEXT,
     ColumnType,
     Table,
 )
@@ -201,7 +203,8 @@ class Schema:
         categories = [
             column.possible_categories if column.categorical else None for column in self.columns
         ]
-        return self.container.restore(columns, categories)
+        time_zones = [column.time_zone for column in self.columns]
+        return self.container.restore(columns, categories, time_zones)
 
     def decoded_columns(self, rows: Floats) -> list[NDArray[Any]]:
         """Decode rows to a list of columns with the user's values, shape (n_rows,).
@@ -329,10 +332,11 @@ def build_schema(
     """
     names, X_types = column_names(X), types_with_dates(X, public)
     limits = parse_bounds(bounds, names, X_types, frame_labels(X))
-    columns = []
+    columns, declared = [], []
     for position, name in enumerate(names):
         public_parts = [table.column(position) for table in public]
         types = [X_types[position], *(table.types[position] for table in public)]
+        declared.append(_declaring_type(types).declared_type)
         if not numeric and _is_categorical(types, X.is_frame, public_parts):
             columns.append(_categorical_column(name, types, public_parts))
         else:
@@ -340,7 +344,10 @@ def build_schema(
             is_nullable: bool | None
             is_nullable = nullable if isinstance(nullable, bool) else position in nullable or None
             columns.append(_numeric_column(name, types[0], public_parts, limit, is_nullable))
-    return Schema(tuple(columns), X.container)
+    container = X.container
+    if X.is_frame:
+        container = replace(container, declared_types=tuple(declared))
+    return Schema(tuple(columns), container)
 
 
 def column_names(X: Table) -> list[str]:
@@ -374,7 +381,7 @@ def _is_categorical(
     kind = types[0].kind
     if kind in (NUMBER, DATE):
         return False
-    if is_frame and kind != ANYTHING:
+    if is_frame and (kind != ANYTHING or any(type_.kind == CATEGORY for type_ in types)):
         return True
     if is_frame and not public_parts:
         return True  # there is no evidence that an object column contains numbers
@@ -434,18 +441,38 @@ def _categorical_column(
         )
     categories = np.empty(len(distinct), dtype=object)
     categories[:] = distinct
-    orders = [type_.categories for type_ in types if type_.ordered and type_.categories]
+    public_first = [*types[1:], types[0]]
+    orders = [type_.categories for type_ in public_first if type_.ordered and type_.categories]
     declared_order = orders[0] if orders else ()
     # A boolean column is closed regardless of its type, since a missing private value may have
     # changed the type.
-    is_closed = (types[0].categories is not None and OTHER not in named) or all_boolean
+    declares_all = _declaring_type(types).categories is not None and OTHER not in named
     return Column(
         name,
         categories,
         categorical=True,
-        is_closed=is_closed,
+        is_closed=declares_all or all_boolean,
         declared_order=declared_order,
     )
+
+
+def _declaring_type(types: Sequence[ColumnType]) -> ColumnType:
+    """Return the type that declares the categories of a column of `X`, if one of its types does.
+
+    Types of public tables precede that of `X`, since one private value that is no category makes a
+    column of `X` an object column. The type text declares that there are further categories.
+
+    Parameters
+    ----------
+    types : sequence of ColumnType
+        Type of the column in `X`, followed by the types in the public tables.
+    """
+    X_type, *public_types = types
+    if X_type.kind == TEXT:
+        return X_type
+    candidates = [type_ for type_ in (*public_types, X_type) if type_.kind == CATEGORY]
+    candidates.sort(key=lambda type_: (not type_.ordered, type_.categories is None))
+    return candidates[0] if candidates else X_type
 
 
 def _is_marker(value: Any) -> bool:

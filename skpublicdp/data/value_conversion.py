@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, call_or_raise
+from skpublicdp.data.dates import common_time_zone
 from skpublicdp.data.tables import ANYTHING, DATE, ColumnType, Table
 from skpublicdp.data.value_messages import (
     kind_of_object,
@@ -150,20 +151,32 @@ def types_with_dates(X: Table, public: Sequence[Table]) -> list[ColumnType]:
     """Return the column types of `X`, in which object columns of public dates are dates.
 
     Readers of files and databases return dates as Python objects, whose declared type is object.
+    Public rows decide the time zone, since one private date in another zone makes a column of `X`
+    an object column. The time zone of `X` counts only if there are no public dates.
     """
     types = list(X.types)
     for position, type_ in enumerate(types):
+        if type_.kind not in (ANYTHING, DATE):
+            continue
+        kinds = [table.types[position].kind for table in public]
+        parts = [table.column(position).astype(object).tolist() for table in public]
+        present = [[value for value in part if not is_missing(value)] for part in parts]
         if type_.kind == ANYTHING:
-            public_parts = [table.column(position) for table in public]
-            present = [
-                value
-                for part in public_parts
-                for value in part.astype(object).tolist()
-                if not is_missing(value)
-            ]
-            is_dates = all(part.dtype.kind == "M" for part in public_parts)
-            if public_parts and (is_dates or (present and all(map(is_date, present)))):
-                types[position] = replace(type_, kind=DATE)
+            all_present = [value for part in present for value in part]
+            is_dates = all(kind == DATE for kind in kinds)
+            if not public or not (is_dates or (all_present and all(map(is_date, all_present)))):
+                continue
+        zones = [
+            table.types[position].time_zone if kind == DATE else common_time_zone(part)
+            for table, kind, part in zip(public, kinds, present, strict=True)
+            if kind == DATE or part
+        ]
+        if not zones:
+            zones = [type_.time_zone]
+        time_zone = next((zone for zone in zones if zone is not None), None)
+        if not X.is_frame:  # arrays of dates have no time zone
+            time_zone = None
+        types[position] = replace(type_, kind=DATE, time_zone=time_zone)
     return types
 
 

@@ -280,6 +280,29 @@ def test_other_libraries(kind, library):
     np.testing.assert_array_equal(release.answer(cells.select(["c"])), cells["fraction"])
 
 
+@pytest.mark.parametrize("zone", [None, EASTERN])
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_cells_of_single_dates_are_dates(library, zone):
+    pl = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    times = pd.Timestamp("2020-01-01 22:00", tz=zone) + pd.to_timedelta(np.arange(4), "D")
+    rows, public = (
+        pl.from_pandas(pd.DataFrame({"c": rng.choice(times, n), "x": rng.normal(size=n)}))
+        for n in (N, M)
+    )
+    if library == "pyarrow":
+        rows, public = rows.to_arrow(), public.to_arrow()
+    release = fitted(rows, public, bounds={"c": ("2020-01-01 22:00", "2020-01-04 22:00")})
+    table, means = release.table("c"), release.mean("x", by="c")
+    np.testing.assert_array_equal(release.answer(table.select(["c"])), table["fraction"])
+    if library == "pyarrow":
+        table, means = pl.from_arrow(table), pl.from_arrow(means)
+    assert table.schema["c"] == pl.Datetime("us", zone)
+    assert table["c"].dt.day().to_list() == [1, 2, 3, 4]
+    table.write_parquet(io.BytesIO())
+    assert len(means.join(table, on="c")) == 4
+
+
 @pytest.mark.parametrize(
     ("rows", "dtype"),
     [
