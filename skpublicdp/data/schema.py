@@ -240,29 +240,18 @@ class Schema:
         """Indicate which encoded rows contain only values that the types of the columns allow."""
         possible = np.ones(len(rows), dtype=bool)
         for position, column in enumerate(self.columns):
-            is_other, is_missing_value = column.is_impossible(rows[:, position])
-            possible &= ~(is_other | is_missing_value)
+            possible &= ~column.is_impossible(rows[:, position])
         return possible
 
-    def replace_impossible(
-        self, rows: Floats, *, other: bool = True, missing: bool = True
-    ) -> Floats:
+    def replace_impossible(self, rows: Floats) -> Floats:
         """Replace values that the types of the columns exclude, in encoded rows.
 
         Each replacement is the value of another row in the same column (hot deck imputation).
-
-        Parameters
-        ----------
-        rows : ndarray of float64, shape (n, n_columns)
-            Encoded rows.
-        other, missing : bool
-            Whether impossible `OTHER` categories and impossible missing values are replaced.
         """
         rows = rows.copy()
         for position, column in enumerate(self.columns):
-            is_other, is_missing_value = column.is_impossible(rows[:, position])
-            is_replaced = (is_other & other) | (is_missing_value & missing)
-            donors = rows[~(is_other | is_missing_value), position]
+            is_replaced = column.is_impossible(rows[:, position])
+            donors = rows[~is_replaced, position]
             if len(donors):
                 rows[is_replaced, position] = np.resize(donors, int(is_replaced.sum()))
         return rows
@@ -411,8 +400,9 @@ def _categorical_column(
     present = [value for value in values if not is_missing(value) and not _is_marker(value)]
     named = [value for type_ in types for value in type_.categories or ()]
     declared = [value for value in named if not _is_marker(value)]
-    all_boolean = all(isinstance(value, bool | np.bool_) for value in present + declared)
-    if all_boolean and (present or types[0].kind == BOOLEAN):
+    are_boolean = [isinstance(value, bool | np.bool_) for value in present + declared]
+    all_boolean = all(are_boolean) and bool(are_boolean or types[0].kind == BOOLEAN)
+    if all_boolean:
         declared = [False, True]  # domain of the type, which does not depend on any row
     if not all(map(is_valid_text, [*present, *declared])):
         raise ValueError(
@@ -452,6 +442,8 @@ def _categorical_column(
         categories,
         categorical=True,
         is_closed=declares_all or all_boolean,
+        # booleans of pandas have no missing values, which public values decide
+        can_be_missing=not all_boolean or not values or len(present) < len(values),
         declared_order=declared_order,
     )
 

@@ -217,12 +217,11 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
     placeholder = np.empty((1, table.shape[1]))
     if reset:
         validate_data(estimator, placeholder, reset=True, skip_check_array=True)
+        vars(estimator).pop("_numbers_as_names", None)  # of an earlier fit
         if has_names:
             estimator.feature_names_in_ = np.array(labels, dtype=object)
         elif has_numbers_as_names(labels):
             estimator._numbers_as_names = tuple(labels)
-        elif hasattr(estimator, "_numbers_as_names"):
-            del estimator._numbers_as_names
         return table
     fitted_names = getattr(estimator, "feature_names_in_", None)
     if fitted_names is None or not has_names:

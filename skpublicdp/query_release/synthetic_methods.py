@@ -55,8 +55,8 @@ class SyntheticRowsMixin:
             In a boolean column, or a column whose type declares all categories, there are no such
             categories, so they are always replaced by values from other rows.
         keep_missing : bool, default=True
-            Whether rows may have missing values. In a column whose type has no missing values, such
-            as ``bool``, missing values are always replaced by values from other rows.
+            Whether rows may have missing values. In a column of booleans that are never missing in
+            public rows, missing values are always replaced by values from other rows.
         constraints : str, callable, or sequence of these, default=None
             Conditions that all rows must satisfy. They must not be derived from private rows. A
             string compares columns, numbers and categories, as in ``"hours == 0 or employed"``. A
@@ -232,7 +232,7 @@ class SyntheticRowsMixin:
             weights = self._released.queries.weights
             if weights is not None:  # synthetic rows have equal weights
                 rows[:, weights.position] = 1 - weights.offset
-            return self._schema.replace_impossible(rows, other=keep_other, missing=keep_missing)
+            return self._schema.replace_impossible(rows)
 
         return draw_accepted_rows(draw, is_accepted, int(n))
 

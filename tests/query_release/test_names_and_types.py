@@ -22,6 +22,7 @@ from skpublicdp import (
 from skpublicdp.data import describe_columns
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.query_release import MarginalQueries, ThresholdQueries
+from skpublicdp.sanitizers import QuantileSanitizer
 from tests.internals.data import MISSING, OTHER, parse_bounds
 from tests.internals.query_release import RESULT_COLUMNS
 
@@ -206,6 +207,27 @@ def test_synthetic_rows_have_the_types_of_public_values(case):
     # the next release accepts them as public rows
     again = fitted(rows, sample.head(150))
     assert again.table("c")["c"].is_unique
+
+
+def test_booleans_without_missing_public_values_are_bool():
+    """Under much noise, "(missing)" has released mass, which no column of bool can hold."""
+    rows, public = frames("bool")
+    release = fitted(rows, public, epsilon=0.2)
+    assert release.table("c").set_index("c")["fraction"][MISSING] > 0
+    for n in (10, 10_000):
+        assert release.sample(n)["c"].dtype == bool
+    assert not release.sample(3000, constraints=lambda X: ~X["c"])["c"].any()
+    # a private value must not decide
+    assert fitted(rows.astype({"c": object}), public).sample(10_000)["c"].dtype == bool
+
+
+@pytest.mark.filterwarnings("ignore:The public rows contain fewer than two")
+def test_all_public_values_are_markers():
+    for marker in (OTHER, MISSING):
+        rows, public = frames("text")
+        release = fitted(rows, public.assign(c=marker), epsilon=20)
+        assert release.table("c").set_index("c")["fraction"][OTHER] > 0.9
+        assert (release.sample(50)["c"] == OTHER).mean() > 0.5
 
 
 def test_categories_that_no_type_lists_include_other():
@@ -436,6 +458,14 @@ class TestNumbersAsNames:
         pd.testing.assert_frame_equal(fitted(rows, public[[3, 1, 2]]).table(1), expected)
         with pytest.raises(ValueError, match="but the numbers that name their columns differ"):
             fitted(rows, public.rename(columns={3: 4}))
+
+    def test_labels_of_an_earlier_fit_are_forgotten(self):
+        rng = np.random.default_rng(0)
+        numbered_rows = pd.DataFrame({2: rng.random(300), 5: rng.random(300)})
+        rows = numbered_rows.set_axis(["a", "b"], axis=1)
+        sanitizer = QuantileSanitizer(bounds={2: (0, 1), 5: (0, 1)}, random_state=0)
+        sanitizer.fit(numbered_rows)
+        sanitizer.set_params(bounds={0: (0, 1), 1: (0, 1)}).fit(rows)
 
     def test_learners_read_bounds_by_name(self):
         """Bounds of the column named 2 hold for this column, which is the first one."""
