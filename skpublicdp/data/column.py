@@ -253,7 +253,9 @@ class Column:
             return np.isnan(numbers) & (not self.can_be_missing)
         other_code, missing_code = len(self.values), len(self.values) + 1
         is_other = (numbers == other_code) & self.is_closed
-        return is_other | ((numbers == missing_code) & (not self.can_be_missing))
+        is_missing_value = (numbers == missing_code) & (not self.can_be_missing)
+        impossible: NDArray[np.bool_] = is_other | is_missing_value
+        return impossible
 
     @property
     def has_offset(self) -> bool:

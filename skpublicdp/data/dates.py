@@ -31,8 +31,8 @@ def read_time_zone(name: str) -> tzinfo:
         return ZoneInfo(name)
     except (OSError, ValueError, LookupError):
         raise ValueError(
-            f"The time zone {name!r} is not known on this computer. Convert the dates to UTC, or "
-            "install the package tzdata."
+            f"The time zone {name!r} is not known on this computer. Convert the dates to a zone "
+            "with a name of the IANA database, such as 'UTC', or install the package tzdata."
         ) from None
 
 
@@ -94,13 +94,19 @@ def wall_clock(dates: Dates, time_zone: str) -> Dates:
     return local
 
 
+def array_from_user(values: Any) -> NDArray[Any]:
+    """Return the user's values as an array. Dates of a series keep their time zone, as objects."""
+    to_list = getattr(values, "to_list", getattr(values, "to_pylist", None))
+    return np.asarray(values if to_list is None else to_list())
+
+
 def dates_from_user(values: Any, time_zone: str | None) -> Dates:
     """Return the user's dates as datetime64[us], in UTC if the column has a time zone.
 
     Dates without a time zone are read in the time zone of the column. In a column without a time
     zone, dates with one raise a ValueError.
     """
-    array = np.asarray(values)
+    array = array_from_user(values)
     if time_zone is None and array.dtype.kind == "M":
         return array.astype("datetime64[us]")
     objects = array.astype(object) if array.dtype.kind != "M" else array.astype("datetime64[us]")
@@ -118,9 +124,16 @@ def _date_from_user(value: Any, zone: tzinfo | None) -> np.datetime64:
     if isinstance(value, datetime) and value.tzinfo is not None:
         if zone is None:
             raise ValueError("the column has no time zone")
-        return np.datetime64(value.astimezone(UTC).replace(tzinfo=None), "us")
+        return _in_utc(value)
     date = np.datetime64(value, "us")
-    if zone is None or np.isnat(date):
+    local = date.item()
+    if zone is None or not isinstance(local, datetime):  # NaT, or a date beyond the year 9999
         return date
-    local = date.item().replace(tzinfo=zone)
-    return np.datetime64(local.astimezone(UTC).replace(tzinfo=None), "us")
+    return _in_utc(local.replace(tzinfo=zone))
+
+
+def _in_utc(date: datetime) -> np.datetime64:
+    """Return a date with a time zone as datetime64[us] in UTC."""
+    with suppress(OverflowError):  # within a day of the first or the last year
+        date = date.astimezone(UTC)
+    return np.datetime64(date.replace(tzinfo=None), "us")

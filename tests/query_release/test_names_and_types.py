@@ -4,6 +4,7 @@ Every method of a release, for every type of column, is merged with the others, 
 and written to and read from CSV and Parquet.
 """
 
+import datetime as dt
 import io
 import warnings
 
@@ -456,8 +457,27 @@ class TestNumbersAsNames:
         rows, public = numbered((1, 2, 3))
         expected = fitted(rows, public).table(1)
         pd.testing.assert_frame_equal(fitted(rows, public[[3, 1, 2]]).table(1), expected)
-        with pytest.raises(ValueError, match="but the numbers that name their columns differ"):
+        with pytest.raises(ValueError, match="those of X; 3 is missing and 4 is unknown"):
             fitted(rows, public.rename(columns={3: 4}))
+        # also where the names of X could be positions
+        rows, public = numbered((0, 1, 2))
+        expected = fitted(rows, public).table(0)
+        pd.testing.assert_frame_equal(fitted(rows, public[[1, 0, 2]]).table(0), expected)
+
+    @pytest.mark.parametrize("labels", [(2018, 2019), (0, 1)])
+    def test_rows_at_prediction_are_matched_by_name(self, labels):
+        rng = np.random.default_rng(0)
+        rows = pd.DataFrame(rng.random((600, 2)), columns=list(labels))
+        y = (rows[labels[0]] > 0.5).astype(int)
+        model = SemiPrivateBoostingClassifier(epsilon=20, random_state=0)
+        model.fit(rows, y, is_public=np.arange(600) < 200)
+        assert model.score(rows[[labels[1], labels[0]]], y) == model.score(rows, y) > 0.9
+        if labels == (2018, 2019):
+            with pytest.raises(ValueError, match="2018 is missing and 7 is unknown"):
+                model.predict(rows.rename(columns={2018: 7}))
+        # an array has no names, and the labels 0 and 1 can be those of an array
+        assert model.score(rows.to_numpy(), y) == model.score(rows, y)
+        assert model.score(pd.DataFrame(rows.to_numpy()), y) == model.score(rows, y)
 
     def test_labels_of_an_earlier_fit_are_forgotten(self):
         rng = np.random.default_rng(0)
@@ -526,6 +546,30 @@ class TestTimeZones:
         assert str(release.mean("t").tzinfo) == EASTERN
         sample = release.sample(100, constraints="t >= '2020-12-01'")["t"]
         assert sample.min() >= pd.Timestamp("2020-12-01", tz=EASTERN)
+
+    def test_dates_at_the_ends_of_the_calendar(self):
+        _, release = self.release()
+        late = [dt.datetime.max, np.datetime64("10000-01-01")]
+        early = [dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=5)))]
+        assert release.cdf(late, "t").tolist() == [1, 1]
+        assert release.cdf(early, "t").tolist() == [0]
+
+    def test_a_series_keeps_its_zone(self):
+        pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+        _, release = self.release()
+        dates = pd.Series(pd.date_range("2020-02-01 11:30", periods=5, freq="40D", tz="Asia/Tokyo"))
+        expected = release.cdf(dates.tolist(), "t")
+        for series in (dates, pl.from_pandas(dates), pa.array(dates), pd.DatetimeIndex(dates)):
+            np.testing.assert_array_equal(release.cdf(series, "t"), expected)
+
+    def test_a_zone_without_a_known_name(self):
+        rows, _ = self.release()
+        zone = dt.timezone(dt.timedelta(hours=2), "CEST")
+        rows["t"] = rows["t"].dt.tz_convert(zone)
+        with pytest.raises(ValueError, match="Convert the dates to a zone with a name of the IANA"):
+            fitted(rows, rows[:50].copy())
+        objects = rows.astype(object)  # as from a driver of a database, whose zones have no names
+        assert fitted(objects, objects[:50].copy()).sample(3)["t"].dtype == "datetime64[us, UTC]"
 
     def test_zones_on_one_side_are_refused(self):
         rows, _ = self.release()
