@@ -32,8 +32,8 @@ class DeclaredType:
 
     def with_public_categories(self, categories: Values) -> list[Any]:
         """Return the declared categories, followed by those that only public rows have."""
-        declared = list(self.categories or ())
-        return declared + [value for value in categories.tolist() if value not in declared]
+        declared = dict.fromkeys(self.categories or ())
+        return [*declared, *(value for value in categories.tolist() if value not in declared)]
 
 
 @dataclass(frozen=True)
@@ -248,9 +248,8 @@ def _restore_categories(
         return nw.from_native(series.to_native().astype(dtype), series_only=True)
     series = nw.new_series(name, _as_text(values), nw.String(), backend=backend)
     if library == "pyarrow":
-        value_type = namespace.int64() if category_types == {int} else namespace.string()
-        dtype = namespace.dictionary(namespace.int32(), value_type, declared.is_ordered)
-        native = series.to_native().cast(value_type).dictionary_encode().cast(dtype)
+        dtype = namespace.dictionary(namespace.int32(), namespace.string(), declared.is_ordered)
+        native = series.to_native().cast(namespace.string()).dictionary_encode().cast(dtype)
         return nw.from_native(native, series_only=True)
     if declared.categories is None:
         return series.cast(nw.Categorical())

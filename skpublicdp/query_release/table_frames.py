@@ -162,7 +162,8 @@ def describe_number(
     edges = np.concatenate([[column.low], cuts, [column.high]])
     labels = bin_labels(edges, column)
     if not column.is_bounded and len(cuts):  # numbers beyond the bounds are counted at the ends
-        labels[0], labels[-1] = f"<= {column.format(cuts[0])}", f"> {column.format(cuts[-1])}"
+        texts = column.format_all(cuts)
+        labels[0], labels[-1] = f"<= {texts[0]}", f"> {texts[-1]}"
     keys: GroupColumns = {position: labels}
     values = _with_ends("fraction", fractions, ends) | _counts(fractions, ends, options)
     return _arrange(released, keys, values, wide, len(fractions))

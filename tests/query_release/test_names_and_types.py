@@ -303,6 +303,29 @@ def test_other_libraries(kind, library):
     np.testing.assert_array_equal(release.answer(cells.select(["c"])), cells["fraction"])
 
 
+def test_coded_numbers_of_pyarrow_with_public_rows_of_pandas():
+    pa = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    codes = pa.array(rng.choice([1, 2, 9], N)).dictionary_encode()
+    rows = pa.table({"c": codes, "x": rng.normal(size=N)})
+    public = pd.DataFrame({"c": pd.Categorical(rng.choice([1, 2], M)), "x": rng.normal(size=M)})
+    sample = fitted(rows, public).sample(50)
+    assert set(sample["c"].to_pylist()) <= {"1", "2", OTHER, None}
+
+
+@pytest.mark.parametrize("queries", [ThresholdQueries(), MarginalQueries()])
+@pytest.mark.parametrize("values", [None, 3])
+def test_names_of_bins_in_a_narrow_range_differ(queries, values):
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        numbers = rng.random(n) if values is None else rng.integers(0, values, n)
+        return pd.DataFrame({"x": 1000 + 0.001 * numbers + 0.0001})
+
+    names = fitted(draw(N), draw(M), queries).table("x")["x"].astype(str)
+    assert names.str.strip("<=> ").is_unique
+
+
 @pytest.mark.parametrize("zone", [None, EASTERN])
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 def test_cells_of_single_dates_are_dates(library, zone):
