@@ -125,7 +125,7 @@ def _date_from_user(value: Any, zone: tzinfo | None) -> np.datetime64:
         if zone is None:
             raise ValueError("the column has no time zone")
         return _in_utc(value)
-    date = np.datetime64(value, "us")
+    date = np.datetime64("NaT" if value != value else value, "us")  # pandas has a NaT of its own
     local = date.item()
     if zone is None or not isinstance(local, datetime):  # NaT, or a date beyond the year 9999
         return date

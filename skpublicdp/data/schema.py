@@ -21,7 +21,6 @@ from skpublicdp.data.tables import (
     CATEGORY,
     DATE,
     NUMBER,
-    TEXT,
     ColumnType,
     Table,
 )
@@ -452,7 +451,7 @@ def _declaring_type(types: Sequence[ColumnType]) -> ColumnType:
     """Return the type that declares the categories of a column of `X`, if one of its types does.
 
     Types of public tables precede that of `X`, since one private value that is no category makes a
-    column of `X` an object column. The type text declares that there are further categories.
+    column of `X` text or objects. A declared order precedes, because others have lost it.
 
     Parameters
     ----------
@@ -460,8 +459,6 @@ def _declaring_type(types: Sequence[ColumnType]) -> ColumnType:
         Type of the column in `X`, followed by the types in the public tables.
     """
     X_type, *public_types = types
-    if X_type.kind == TEXT:
-        return X_type
     candidates = [type_ for type_ in (*public_types, X_type) if type_.kind == CATEGORY]
     candidates.sort(key=lambda type_: (not type_.ordered, type_.categories is None))
     return candidates[0] if candidates else X_type

@@ -717,18 +717,17 @@ class TestTypesOfColumns:
 
     @pytest.mark.parametrize("values", [["a", "b", "c"], [1, 2, 9]])
     def test_declared_categories(self, values):
-        """A private value that is no category makes objects of categories, as in `pd.concat`."""
+        """A private value that is no category makes text or objects of categories."""
         levels = pd.CategoricalDtype(values, ordered=True)
         kinds = pd.Series(np.resize(values, 40)).astype(levels)
         declared = pd.DataFrame({"kind": kinds, "job": JOBS})
         odd = declared.astype({"kind": object})
         odd.loc[39, "kind"] = "zz"
         public = declared[:7].copy()
-        seen = same(
-            lambda X: release(X, X_public=public), declared, declared.astype({"kind": object})
-        )
+        others = [declared.astype({"kind": kind}) for kind in (object, "str")]
+        seen = same(lambda X: release(X, X_public=public), declared, *others)
         assert seen[0]["kind"].dtype == levels
-        for rows in (declared, odd):
+        for rows in (declared, odd, odd.astype({"kind": "str"})):
             fitted = RELEASE.fit(rows, X_public=public)
             assert fitted.sample(5)["kind"].dtype == levels
             assert fitted._schema.columns[0].is_closed

@@ -582,6 +582,8 @@ class TestTimeZones:
         _, release = self.release()
         dates = pd.Series(pd.date_range("2020-02-01 11:30", periods=5, freq="40D", tz="Asia/Tokyo"))
         expected = release.cdf(dates.tolist(), "t")
+        without_value = pd.Series([pd.NaT, *dates])
+        np.testing.assert_array_equal(release.cdf(without_value, "t")[1:], expected)
         for series in (dates, pl.from_pandas(dates), pa.array(dates), pd.DatetimeIndex(dates)):
             np.testing.assert_array_equal(release.cdf(series, "t"), expected)
 
