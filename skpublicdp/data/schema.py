@@ -255,11 +255,12 @@ class Schema:
                 rows[is_replaced, position] = np.resize(donors, int(is_replaced.sum()))
         return rows
 
-    def decode_rowwise(self, rows: Floats) -> Any:
+    def decode_rowwise(self, rows: Floats, *, with_time_zones: bool = False) -> Any:
         """Return decoded rows in the same container as in `fit`, with column types from the schema.
 
         If the types depended on values, the result of a function for one row could depend on other
-        rows.
+        rows. By default, dates are in UTC and have no time zone, since libraries cannot convert the
+        remote dates that probe a model.
         """
         columns = [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
         if self.container.library is None:
@@ -269,7 +270,8 @@ class Schema:
             for decoded, column in zip(columns, self.columns, strict=True)
         ]
         values, types = zip(*typed_columns, strict=True)
-        return self.container.build(values, types)
+        zones = [column.time_zone for column in self.columns] if with_time_zones else []
+        return self.container.build(values, types, zones)
 
     def position(self, column: Any) -> int:
         """Return the position of a column specified by name or position."""

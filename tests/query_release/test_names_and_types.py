@@ -22,7 +22,7 @@ from skpublicdp import (
 )
 from skpublicdp.data import describe_columns
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.query_release import MarginalQueries, ThresholdQueries
+from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.internals.data import MISSING, OTHER, parse_bounds
 from tests.internals.query_release import RESULT_COLUMNS
@@ -603,6 +603,18 @@ class TestTimeZones:
             fitted(rows, naive)
         with pytest.raises(ValueError, match="Column t contains dates"):
             fitted(naive, naive[::2].copy()).cdf([pd.Timestamp("2020-06-30", tz="UTC")])
+
+    @pytest.mark.parametrize("library", ["pandas", "polars"])
+    def test_functions_of_rows_receive_dates_in_the_zone(self, library):
+        pl = pytest.importorskip("polars")
+        rows, _ = self.release()
+        public = rows[:200].copy()
+        if library == "polars":
+            rows, public = pl.from_pandas(rows), pl.from_pandas(public)
+        hour = {"pandas": lambda t: t.dt.hour, "polars": lambda t: t.dt.hour()}[library]
+        queries = CustomQueries(lambda X: (hour(X["t"]) >= 22).to_numpy())
+        release = fitted(rows, public, queries, bounds={"t": ("2020-01-01", "2021-01-02")})
+        assert release.answer([0])[0] > 0.9
 
     def test_described_dates_are_of_the_zone(self):
         rows, _ = self.release()
