@@ -24,8 +24,7 @@ from skpublicdp.data.persons import RowChooser
 from skpublicdp.data.public_rows import (
     DescribedRows,
     augment_public,
-    described_bounds,
-    is_described,
+    bounds_of_mark,
     public_data_assumptions,
     reference_in_place_of_public,
     without_augmentation,
@@ -336,7 +335,7 @@ def bounds_of_description(X_public: Any, names: Sequence[str]) -> dict[str, tupl
         same order.
     """
     if not isinstance(X_public, DescribedRows):
-        return dict(described_bounds.get(id(X_public), {})) if is_described(X_public) else {}
+        return bounds_of_mark(X_public)
     described = names if set(names) <= set(X_public.columns) else [*X_public.columns]
     return {
         name: X_public.bounds[key]

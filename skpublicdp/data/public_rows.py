@@ -6,8 +6,8 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
-from weakref import WeakValueDictionary, finalize
+from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -133,12 +133,15 @@ class DescribedRows:
         return Container(container.library, tuple(names)).build(in_utc, time_zones=zones)
 
 
-_described_tables: WeakValueDictionary[int, Any] = WeakValueDictionary()
-"""Tables computed from described rows, indexed by `id`. Tables that are no longer used drop out."""
+class _Mark(NamedTuple):
+    """Mark of a table that was computed from described rows."""
+
+    table: ref[Any]
+    bounds: Mapping[str, tuple[Any, Any]]  # of the columns of described rows, by name
 
 
-described_bounds: dict[int, dict[str, tuple[Any, Any]]] = {}
-"""Bounds of tables with the columns of described rows, indexed by the `id` of the table."""
+_marks: dict[int, _Mark] = {}
+"""Marks of described tables, indexed by the `id` of the table. Marks of unused tables drop out."""
 
 
 def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
@@ -153,7 +156,13 @@ def is_described(X_public: Any) -> bool:
     """
     if isinstance(X_public, DescribedRows):
         return True
-    return X_public is not None and _described_tables.get(id(X_public)) is X_public
+    mark = _marks.get(id(X_public))
+    return mark is not None and mark.table() is X_public
+
+
+def bounds_of_mark(table: Any) -> dict[str, tuple[Any, Any]]:
+    """Return the bounds with which `mark_described` marked a table, or an empty dict."""
+    return dict(_marks[id(table)].bounds) if is_described(table) else {}
 
 
 def mark_described(table: Any, bounds: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
@@ -169,11 +178,9 @@ def mark_described(table: Any, bounds: Mapping[str, tuple[Any, Any]] | None = No
     bounds : mapping of str to tuple, optional
         Bounds of the columns, by name, if the table has the columns of described rows.
     """
+    key = id(table)
     with suppress(TypeError):
-        _described_tables[id(table)] = table
-        if bounds:
-            described_bounds[id(table)] = dict(bounds)
-            finalize(table, described_bounds.pop, id(table), None)
+        _marks[key] = _Mark(ref(table, lambda _: _marks.pop(key, None)), dict(bounds or {}))
     return table
 
 
