@@ -194,7 +194,8 @@ class Schema:
     def decode(self, rows: Floats) -> Any:
         """Decode rows to the user's values, in a container of the kind that was passed to `fit`.
 
-        Columns have the types of the rows passed to `fit`, and missing values are missing.
+        Declared categories, time zones and public values decide the types. Missing values are
+        missing.
         """
         columns = [
             column.restore(rows[:, position]) for position, column in enumerate(self.columns)

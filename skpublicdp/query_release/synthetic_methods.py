@@ -66,10 +66,10 @@ class SyntheticRowsMixin:
         Returns
         -------
         DataFrame or ndarray, shape (n, n_features)
-            Rows in the container type of `X`, at no privacy cost. Columns keep the declared
-            categories, their order and time zones of `X`. Public values decide all other types,
-            since a private value can change a type of `X`. Missing values are missing. Rows that
-            violate a constraint are redrawn. The sample's tables therefore differ from the
+            Rows in the container type of `X`, at no privacy cost. Columns keep the categories that
+            the type of `X_public` declares, or else that of `X`, and their order. Dates are in the
+            time zone of the public dates. Public values decide all other types, since a private
+            value can change a type of `X`. Missing values are missing. Rows that violate a constraint are redrawn. The sample's tables therefore differ from the
             released tables where the release contradicts the constraints.
             `fidelity` measures these differences.
 
