@@ -158,21 +158,21 @@ def types_with_dates(X: Table, public: Sequence[Table]) -> list[ColumnType]:
     for position, type_ in enumerate(types):
         if type_.kind not in (ANYTHING, DATE):
             continue
-        kinds = [table.types[position].kind for table in public]
-        parts = [table.column(position).astype(object).tolist() for table in public]
-        present = [[value for value in part if not is_missing(value)] for part in parts]
-        if type_.kind == ANYTHING:
-            all_present = [value for part in present for value in part]
-            is_dates = all(kind == DATE for kind in kinds)
-            if not public or not (is_dates or (all_present and all(map(is_date, all_present)))):
+        objects: list[Any] = []
+        zones = []
+        for table in public:
+            public_type = table.types[position]
+            if public_type.kind == DATE:
+                zones.append(public_type.time_zone)
                 continue
-        zones = [
-            table.types[position].time_zone if kind == DATE else common_time_zone(part)
-            for table, kind, part in zip(public, kinds, present, strict=True)
-            if kind == DATE or part
-        ]
-        if not zones:
-            zones = [type_.time_zone]
+            values = table.column(position).astype(object).tolist()
+            present = [value for value in values if not is_missing(value)]
+            objects += present
+            if any(map(is_date, present)):
+                zones.append(common_time_zone(present))
+        if type_.kind == ANYTHING and not (zones and all(map(is_date, objects))):
+            continue
+        zones = zones or [type_.time_zone]
         time_zone = next((zone for zone in zones if zone is not None), None)
         if not X.is_frame:  # arrays of dates have no time zone
             time_zone = None

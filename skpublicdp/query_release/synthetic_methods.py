@@ -69,9 +69,9 @@ class SyntheticRowsMixin:
             Rows in the container type of `X`, at no privacy cost. Columns keep the categories that
             the type of `X_public` declares, or else that of `X`, and their order. Dates are in the
             time zone of the public dates. Public values decide all other types, since a private
-            value can change a type of `X`. Missing values are missing. Rows that violate a constraint are redrawn. The sample's tables therefore differ from the
-            released tables where the release contradicts the constraints.
-            `fidelity` measures these differences.
+            value can change a type of `X`. Missing values are missing. Rows that violate a
+            constraint are redrawn. The sample's tables therefore differ from the released tables
+            where the release contradicts the constraints. `fidelity` measures these differences.
 
         Raises
         ------
