@@ -117,6 +117,13 @@ def dates_from_user(values: Any, time_zone: str | None) -> Dates:
     return dates
 
 
+def dates_of_zone(values: NDArray[Any], time_zone: str | None) -> tuple[NDArray[Any], str | None]:
+    """Return dates of a time zone in UTC, and the zone. Other values are returned unchanged."""
+    if time_zone is None or values.dtype.kind != "M":
+        return values, None
+    return dates_from_user(values, time_zone), time_zone
+
+
 def _date_from_user(value: Any, zone: tzinfo | None) -> np.datetime64:
     """Return one date of the user as datetime64[us], in UTC if there is a time zone."""
     if isinstance(value, str) and re.search(r"\d(Z|[+-]\d\d:?\d\d)$", value) and ":" in value:

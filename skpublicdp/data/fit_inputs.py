@@ -335,7 +335,7 @@ def bounds_of_description(X_public: Any, names: Sequence[str]) -> dict[str, tupl
         same order.
     """
     if not isinstance(X_public, DescribedRows):
-        return bounds_of_mark(X_public)
+        return dict(bounds_of_mark(X_public) or {})
     described = names if set(names) <= set(X_public.columns) else [*X_public.columns]
     return {
         name: X_public.bounds[key]

@@ -6,7 +6,7 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -17,7 +17,7 @@ from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.column import DAY
 from skpublicdp.data.container import Container
-from skpublicdp.data.dates import dates_from_user
+from skpublicdp.data.dates import dates_of_zone
 from skpublicdp.data.metadata_files import ColumnMetadata, read_metadata
 from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema
 from skpublicdp.data.tables import Table
@@ -85,10 +85,7 @@ class DescribedRows:
         return Container(library, tuple(self.columns)).build(list(self.columns.values()))
 
     def in_container(
-        self,
-        container: Container,
-        names: Sequence[str] | None,
-        time_zones: Sequence[str | None],
+        self, container: Container, names: Sequence[str] | None, time_zones: Sequence[str | None]
     ) -> Any:
         """Return the rows in a container of the same kind as `X`.
 
@@ -111,37 +108,25 @@ class DescribedRows:
         missing = [name for name in names if name not in self.columns]
         if missing:
             reason = self.not_given.get(missing[0])
-            advice = (
-                ""
-                if reason is None
-                else (
+            advice = ""
+            if reason is not None:
+                advice = (
                     f", because {reason}. Describe it with the argument columns of describe_columns"
                 )
-            )
             raise ValueError(
                 f"X_public must describe every column of X, but {missing[0]!r} is missing{advice}."
             )
-        values = [self.columns[name] for name in names]
-        zones = [
-            zone if column.dtype.kind == "M" else None
-            for column, zone in zip(values, time_zones, strict=True)
+        columns = [
+            dates_of_zone(self.columns[name], zone)
+            for name, zone in zip(names, time_zones, strict=True)
         ]
-        in_utc = [
-            dates_from_user(column, zone) if zone is not None else column
-            for column, zone in zip(values, zones, strict=True)
-        ]
-        return Container(container.library, tuple(names)).build(in_utc, time_zones=zones)
+        values, zones = zip(*columns, strict=True)
+        return Container(container.library, tuple(names)).build(values, time_zones=zones)
 
 
-class _Mark(NamedTuple):
-    """Mark of a table that was computed from described rows."""
-
-    table: ref[Any]
-    bounds: Mapping[str, tuple[Any, Any]]  # of the columns of described rows, by name
-
-
-_marks: dict[int, _Mark] = {}
-"""Marks of described tables, indexed by the `id` of the table. Marks of unused tables drop out."""
+_marks: dict[int, tuple[ref[Any], Mapping[str, tuple[Any, Any]]]] = {}
+"""Tables that were computed from described rows, with bounds of their columns by name, indexed by
+the `id` of the table. Tables that are no longer used drop out."""
 
 
 def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
@@ -154,15 +139,13 @@ def is_described(X_public: Any) -> bool:
 
     This holds for rows from `describe_columns`, and for tables that `mark_described` has marked.
     """
-    if isinstance(X_public, DescribedRows):
-        return True
-    mark = _marks.get(id(X_public))
-    return mark is not None and mark.table() is X_public
+    return isinstance(X_public, DescribedRows) or bounds_of_mark(X_public) is not None
 
 
-def bounds_of_mark(table: Any) -> dict[str, tuple[Any, Any]]:
-    """Return the bounds with which `mark_described` marked a table, or an empty dict."""
-    return dict(_marks[id(table)].bounds) if is_described(table) else {}
+def bounds_of_mark(table: Any) -> Mapping[str, tuple[Any, Any]] | None:
+    """Return the bounds with which `mark_described` marked a table, or None without a mark."""
+    marked, bounds = _marks.get(id(table), (None, {}))
+    return bounds if marked is not None and marked() is table else None
 
 
 def mark_described(table: Any, bounds: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
@@ -180,7 +163,7 @@ def mark_described(table: Any, bounds: Mapping[str, tuple[Any, Any]] | None = No
     """
     key = id(table)
     with suppress(TypeError):
-        _marks[key] = _Mark(ref(table, lambda _: _marks.pop(key, None)), dict(bounds or {}))
+        _marks[key] = ref(table, lambda _: _marks.pop(key, None)), dict(bounds or {})
     return table
 
 
