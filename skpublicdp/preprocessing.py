@@ -177,7 +177,9 @@ class PublicFit(HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
         self._refuse_nested_wrappers()
         refuse_same_rows(X, X_public)
         validated = self._validate(X, reset=True)
-        n, self._container = validated.shape[0], Table(validated).container
+        table = Table(validated)
+        n, self._container = validated.shape[0], table.container
+        self._time_zones = [type_.time_zone for type_ in table.types]
         check_index(X, is_public=is_public)
         public_mask = check_mask(is_public, n)
         public_parts, labels = [], None
@@ -321,7 +323,8 @@ class PublicFit(HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
         Other rows are returned unchanged.
         """
         if isinstance(X, DescribedRows):
-            return X.in_container(self._container, getattr(self, "feature_names_in_", None))
+            names = getattr(self, "feature_names_in_", None)
+            return X.in_container(self._container, names, self._time_zones)
         return X
 
     def _validate_separate(self, X: Any, X_public: Any) -> Any:

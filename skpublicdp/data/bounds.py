@@ -149,5 +149,5 @@ def _parse_pairs(bounds: Any, n_features: int) -> Floats:
 
 
 def feature_labels(estimator: Any) -> tuple[Any, ...]:
-    """Return the column labels seen in `fit` if they are numbers, or else an empty tuple."""
+    """Return the column labels of the frame seen in `fit` if all are numbers, or else ()."""
     return getattr(estimator, "_numbers_as_names", ())

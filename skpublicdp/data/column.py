@@ -243,18 +243,19 @@ class Column:
         whole = self._add_offset(np.ceil(np.where(is_missing_number, 0, numbers)))
         return np.ma.MaskedArray(whole, is_missing_number)
 
-    def is_impossible(self, numbers: Floats) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    def is_impossible(self, numbers: Floats) -> NDArray[np.bool_]:
         """Indicate encoded values that the type of the column excludes.
 
         These are unknown categories where the type declares all categories, and missing values
-        where the type has none. The two masks are returned separately.
+        where public values show that the type has none.
         """
-        n_known = len(self.values)
-        is_other = np.zeros(len(numbers), dtype=bool)
-        if self.is_closed:
-            is_other = numbers == n_known
-        missing = numbers == n_known + 1 if self.categorical else np.isnan(numbers)
-        return is_other, missing & (not self.can_be_missing)
+        if not self.categorical:
+            return np.isnan(numbers) & (not self.can_be_missing)
+        other_code, missing_code = len(self.values), len(self.values) + 1
+        is_other = (numbers == other_code) & self.is_closed
+        is_missing_value = (numbers == missing_code) & (not self.can_be_missing)
+        impossible: NDArray[np.bool_] = is_other | is_missing_value
+        return impossible
 
     @property
     def has_offset(self) -> bool:
@@ -389,6 +390,15 @@ class Column:
     def names(self) -> list[Any]:
         """Names of all codes of a categorical column, including `OTHER` and `MISSING`."""
         return [*self.values.tolist(), OTHER, MISSING]
+
+    @property
+    def possible_categories(self) -> NDArray[Any]:
+        """Categories of synthetic rows, with `OTHER` unless the type declares all categories."""
+        if self.is_closed:
+            return self.values
+        categories = np.empty(len(self.values) + 1, dtype=object)
+        categories[:] = [*self.values.tolist(), OTHER]
+        return categories
 
     @property
     def display_order(self) -> list[int]:

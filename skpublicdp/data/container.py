@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,49 +11,29 @@ import numpy as np
 from narwhals.dtypes import DType
 from numpy.typing import NDArray
 
-from skpublicdp.data.dates import dates_from_user
-
 Values = NDArray[Any]
 """Values of one column, shape (n_rows,)."""
 
 
 @dataclass(frozen=True)
 class DeclaredType:
-    """Categories or time zone that the type of a column declares.
-
-    Plain values are stored instead of a type of the library, which not every file format can hold.
+    """Categories that the type of a column declares.
 
     Attributes
     ----------
-    is_categorical : bool
-        Whether the column has a type of categories.
     categories : tuple or None
         Declared categories, or None if the type does not list them.
     is_ordered : bool
         Whether the categories are ordered.
-    time_zone : str or None
-        Time zone of dates.
     """
 
-    is_categorical: bool = False
     categories: tuple[Any, ...] | None = None
     is_ordered: bool = False
-    time_zone: str | None = None
-
-    @classmethod
-    def of(cls, dtype: Any, *, is_categorical: bool) -> DeclaredType:
-        """Return the declared categories or the time zone of a type of any data frame library."""
-        if not is_categorical:
-            return cls(time_zone=time_zone_of(dtype))
-        categories: Any = getattr(dtype, "categories", None)
-        # the categories of polars.Categorical are no list
-        listed = tuple(categories.to_list()) if hasattr(categories, "to_list") else None
-        return cls(True, listed, is_ordered=bool(getattr(dtype, "ordered", False)))
 
     def with_public_categories(self, categories: Values) -> list[Any]:
         """Return the declared categories, followed by those that only public rows have."""
-        declared = list(self.categories or ())
-        return declared + [value for value in categories.tolist() if value not in declared]
+        declared = dict.fromkeys(self.categories or ())
+        return [*declared, *(value for value in categories.tolist() if value not in declared)]
 
 
 @dataclass(frozen=True)
@@ -70,8 +49,8 @@ class Container:
     labels : tuple
         Column labels.
     declared_types : tuple of DeclaredType or None
-        Declared categories and time zones of the columns of a frame. Other columns have None, since
-        a private value can decide their type. The tuple is empty for arrays.
+        Declared categories of the columns of a frame. Other columns have None, since a private
+        value can decide their type. The tuple is empty for arrays.
     """
 
     library: str | None
@@ -106,12 +85,12 @@ class Container:
             return np.array([value is True for value in values], dtype=bool), nw.Boolean()
         return object_array(list(map(str, values))), nw.String()
 
-    @property
-    def time_zones(self) -> tuple[str | None, ...]:
-        """Time zone of each column of dates, or an empty tuple if the types are not known."""
-        return tuple(None if each is None else each.time_zone for each in self.declared_types)
-
-    def restore(self, columns: Sequence[Values], categories: Sequence[NDArray[Any] | None]) -> Any:
+    def restore(
+        self,
+        columns: Sequence[Values],
+        categories: Sequence[NDArray[Any] | None],
+        time_zones: Sequence[str | None],
+    ) -> Any:
         """Combine columns into a frame or array of the kind that was passed to `fit`.
 
         The types depend on declared categories, time zones and public values, and on whether one of
@@ -120,9 +99,12 @@ class Container:
         Parameters
         ----------
         columns : sequence of ndarray, each of shape (n_rows,)
-            Values of the columns. Missing values are None, NaN, NaT or masked.
+            Values of the columns. Missing values are None, NaN, NaT or masked, and dates are in
+            UTC.
         categories : sequence of ndarray or None
-            Public categories of the categorical columns, and None for numbers and dates.
+            Possible categories of the categorical columns, and None for numbers and dates.
+        time_zones : sequence of str or None
+            Time zones of the columns of dates.
         """
         if self.library is None or not self.declared_types:
             plain = [np.ma.filled(c.astype(float), np.nan) if np.ma.isMA(c) else c for c in columns]
@@ -134,7 +116,8 @@ class Container:
                 names, columns, categories, self.declared_types, strict=True
             )
         ]
-        return self._with_labels(nw.concat(restored, how="horizontal"), names)
+        frame = _with_time_zones(nw.concat(restored, how="horizontal"), time_zones)
+        return self._with_labels(frame, names)
 
     def build(
         self,
@@ -154,7 +137,7 @@ class Container:
         types : sequence of narwhals types, optional
             Types of the columns of a frame. By default, the types are inferred from the values.
         time_zones : sequence of str or None, optional
-            Time zones of the columns of a frame. Dates in these columns are read without a zone.
+            Time zones of the columns of a frame, whose dates are in UTC.
         levels : mapping of int to sequence of str, optional
             Ordered categories of text columns of a frame, by position. Libraries without ordered
             categories keep the text.
@@ -173,19 +156,10 @@ class Container:
             columns = [_text_if_mixed(column) for column in columns]
         schema = None if types is None else dict(zip(names, types, strict=True))
         backend: Any = self.library
-        plain = [
-            dates_from_user(column, zone) if zone is not None else column
-            for column, zone in itertools.zip_longest(columns, time_zones)
-        ]
-        frame = nw.from_dict(dict(zip(names, plain, strict=True)), schema, backend=backend)
-        for name, zone in zip(names, time_zones, strict=False):
-            if zone is not None:
-                dates = nw.col(name).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
-                frame = frame.with_columns(dates)
-        for position, categories in (levels or {}).items():
-            if self.library != "pyarrow":
-                ordered = nw.col(names[position]).cast(nw.Enum(categories))
-                frame = frame.with_columns(ordered)
+        frame = nw.from_dict(dict(zip(names, columns, strict=True)), schema, backend=backend)
+        frame = _with_time_zones(frame, time_zones)
+        if levels and self.library != "pyarrow":  # which has no ordered categories of text
+            frame = _with_levels(frame, levels)
         return self._with_labels(frame, names)
 
     def _with_labels(self, frame: Any, names: Sequence[str]) -> Any:
@@ -194,6 +168,22 @@ class Container:
         if hasattr(native, "set_axis"):  # pandas, whose labels need not be strings
             return native.set_axis(list(self.labels), axis=1)
         return frame.rename(dict(zip(names, self.labels, strict=True))).to_native()
+
+
+def _with_time_zones(frame: Any, time_zones: Sequence[str | None]) -> Any:
+    """Return a narwhals frame whose numbered columns of dates in UTC have time zones."""
+    for position, zone in enumerate(time_zones):
+        if zone is not None:
+            dates = nw.col(str(position)).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
+            frame = frame.with_columns(dates)
+    return frame
+
+
+def _with_levels(frame: Any, levels: Mapping[int, Sequence[str]]) -> Any:
+    """Return a narwhals frame whose numbered columns of text have ordered categories."""
+    for position, categories in levels.items():
+        frame = frame.with_columns(nw.col(str(position)).cast(nw.Enum(categories)))
+    return frame
 
 
 def object_array(values: list[Any]) -> Values:
@@ -227,18 +217,15 @@ def restore_series(
     column : ndarray, shape (n_rows,)
         Values. Missing values are None, NaN, NaT or masked.
     categories : ndarray or None
-        Public categories, or None for numbers and dates.
+        Possible categories, or None for numbers and dates.
     declared : DeclaredType or None
-        Declared categories or time zone of the column.
+        Declared categories of the column.
     """
     if categories is not None:
         return _restore_categories(library, name, column, categories, declared)
     if column.dtype.kind == "M":
         backend: Any = library
-        series = nw.new_series(name, column.astype("datetime64[us]"), backend=backend)
-        if declared is None or declared.time_zone is None:
-            return series
-        return series.dt.replace_time_zone("UTC").dt.convert_time_zone(declared.time_zone)
+        return nw.new_series(name, column.astype("datetime64[us]"), backend=backend)
     return _restore_numbers(library, name, column)
 
 
@@ -250,7 +237,7 @@ def _restore_categories(
     category_types = set(map(type, categories.tolist()))
     is_pandas = library not in ("polars", "pyarrow")
     values = column.tolist()
-    if declared is None or not declared.is_categorical:
+    if declared is None:
         if category_types == {bool}:
             if is_pandas and None in values:  # booleans of NumPy have no missing values
                 return nw.new_series(name, column, nw.Object(), backend=backend)
@@ -266,9 +253,8 @@ def _restore_categories(
         return nw.from_native(series.to_native().astype(dtype), series_only=True)
     series = nw.new_series(name, _as_text(values), nw.String(), backend=backend)
     if library == "pyarrow":
-        value_type = namespace.int64() if category_types == {int} else namespace.string()
-        dtype = namespace.dictionary(namespace.int32(), value_type, declared.is_ordered)
-        native = series.to_native().cast(value_type).dictionary_encode().cast(dtype)
+        dtype = namespace.dictionary(namespace.int32(), namespace.string(), declared.is_ordered)
+        native = series.to_native().cast(namespace.string()).dictionary_encode().cast(dtype)
         return nw.from_native(native, series_only=True)
     if declared.categories is None:
         return series.cast(nw.Categorical())
@@ -309,10 +295,3 @@ def _restore_numbers(library: str, name: str, column: Values) -> Any:
     floats = values.astype(np.float64)
     floats[is_missing] = np.nan
     return nw.new_series(name, floats, backend=backend)
-
-
-def time_zone_of(dtype: Any) -> str | None:
-    """Return the time zone of a type of any data frame library, or None if it has none."""
-    dtype = getattr(dtype, "pyarrow_dtype", dtype)
-    time_zone = getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)
-    return None if time_zone is None else str(time_zone)

@@ -24,8 +24,7 @@ from skpublicdp.data.persons import RowChooser
 from skpublicdp.data.public_rows import (
     DescribedRows,
     augment_public,
-    described_bounds,
-    is_described,
+    bounds_of_mark,
     public_data_assumptions,
     reference_in_place_of_public,
     without_augmentation,
@@ -142,7 +141,7 @@ def read_fit_inputs(
         spread_columns=sample.spread_columns,
         n_private=roles.n_private,
         n_public=len(raw_public),
-        assumptions=_assumptions(schema, table, X_public),
+        assumptions=_assumptions(schema, roles, X_public),
         _targets=target.targets,
         _raw_public=raw_public,
         _source=source,
@@ -249,13 +248,21 @@ def _types_for_errors(table: Table, *, streamed: bool) -> tuple[ColumnType, ...]
     return tuple(replace(type_, nullable=True) for type_ in table.types)
 
 
-def _assumptions(schema: Schema, table: Table, X_public: Any) -> tuple[str, ...]:
-    """Return the assumptions about public rows and declared categories, for the receipt."""
+def _assumptions(schema: Schema, roles: RowRoles, X_public: Any) -> tuple[str, ...]:
+    """Return the assumptions about public rows and declared categories, for the receipt.
+
+    Categories are an assumption if the type of `X` declares them, but that of `X_public` does not.
+    """
     assumptions = public_data_assumptions(X_public)
+    public_types = roles.table.types if roles.separate is None else roles.separate.types
     declared = [
         column.name
-        for column, type_ in zip(schema.columns, table.types, strict=True)
-        if column.categorical and type_.categories
+        for column, type_, public_type in zip(
+            schema.columns, roles.table.types, public_types, strict=True
+        )
+        if column.categorical
+        and type_.categories
+        and (roles.separate is None or not public_type.categories)
     ]
     if not declared:
         return assumptions
@@ -285,7 +292,7 @@ def bounds_of_description(X_public: Any, names: Sequence[str]) -> dict[str, tupl
         same order.
     """
     if not isinstance(X_public, DescribedRows):
-        return dict(described_bounds.get(id(X_public), {})) if is_described(X_public) else {}
+        return dict(bounds_of_mark(X_public) or {})
     described = names if set(names) <= set(X_public.columns) else [*X_public.columns]
     return {
         name: X_public.bounds[key]

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakValueDictionary, finalize
+from weakref import ref
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,7 @@ from skpublicdp.data.bounds import parse_bounds
 from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.column import DAY
 from skpublicdp.data.container import Container
+from skpublicdp.data.dates import dates_of_zone
 from skpublicdp.data.metadata_files import ColumnMetadata, read_metadata
 from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema
 from skpublicdp.data.tables import Table
@@ -83,7 +84,9 @@ class DescribedRows:
             raise ValueError(f"library must be one of {', '.join(LIBRARIES)}; got {library!r}.")
         return Container(library, tuple(self.columns)).build(list(self.columns.values()))
 
-    def in_container(self, container: Container, names: Sequence[str] | None) -> Any:
+    def in_container(
+        self, container: Container, names: Sequence[str] | None, time_zones: Sequence[str | None]
+    ) -> Any:
         """Return the rows in a container of the same kind as `X`.
 
         Parameters
@@ -92,6 +95,8 @@ class DescribedRows:
             Library and labels of `X`.
         names : sequence of str or None
             Names of the columns of `X`. Without names, the columns keep their order.
+        time_zones : sequence of str or None
+            Time zone that the type of each column of `X` declares.
         """
         if names is None:
             if container.library is not None or len(container.labels) != len(self.columns):
@@ -103,31 +108,25 @@ class DescribedRows:
         missing = [name for name in names if name not in self.columns]
         if missing:
             reason = self.not_given.get(missing[0])
-            advice = (
-                ""
-                if reason is None
-                else (
+            advice = ""
+            if reason is not None:
+                advice = (
                     f", because {reason}. Describe it with the argument columns of describe_columns"
                 )
-            )
             raise ValueError(
                 f"X_public must describe every column of X, but {missing[0]!r} is missing{advice}."
             )
-        values = [self.columns[name] for name in names]
-        zones = container.time_zones or (None,) * len(names)
-        dates = [
-            None if zone is None or column.dtype.kind != "M" else zone
-            for column, zone in zip(values, zones, strict=True)
+        columns = [
+            dates_of_zone(self.columns[name], zone)
+            for name, zone in zip(names, time_zones, strict=True)
         ]
-        return Container(container.library, tuple(names)).build(values, time_zones=dates)
+        values, zones = zip(*columns, strict=True)
+        return Container(container.library, tuple(names)).build(values, time_zones=zones)
 
 
-_described_tables: WeakValueDictionary[int, Any] = WeakValueDictionary()
-"""Tables computed from described rows, indexed by `id`. Tables that are no longer used drop out."""
-
-
-described_bounds: dict[int, dict[str, tuple[Any, Any]]] = {}
-"""Bounds of tables with the columns of described rows, indexed by the `id` of the table."""
+_marks: dict[int, tuple[ref[Any], Mapping[str, tuple[Any, Any]]]] = {}
+"""Tables that were computed from described rows, with bounds of their columns by name, indexed by
+the `id` of the table. Tables that are no longer used drop out."""
 
 
 def public_data_assumptions(X_public: Any) -> tuple[str, ...]:
@@ -140,9 +139,13 @@ def is_described(X_public: Any) -> bool:
 
     This holds for rows from `describe_columns`, and for tables that `mark_described` has marked.
     """
-    if isinstance(X_public, DescribedRows):
-        return True
-    return X_public is not None and _described_tables.get(id(X_public)) is X_public
+    return isinstance(X_public, DescribedRows) or bounds_of_mark(X_public) is not None
+
+
+def bounds_of_mark(table: Any) -> Mapping[str, tuple[Any, Any]] | None:
+    """Return the bounds with which `mark_described` marked a table, or None without a mark."""
+    marked, bounds = _marks.get(id(table), (None, {}))
+    return bounds if marked is not None and marked() is table else None
 
 
 def mark_described(table: Any, bounds: Mapping[str, tuple[Any, Any]] | None = None) -> Any:
@@ -158,11 +161,9 @@ def mark_described(table: Any, bounds: Mapping[str, tuple[Any, Any]] | None = No
     bounds : mapping of str to tuple, optional
         Bounds of the columns, by name, if the table has the columns of described rows.
     """
+    key = id(table)
     with suppress(TypeError):
-        _described_tables[id(table)] = table
-        if bounds:
-            described_bounds[id(table)] = dict(bounds)
-            finalize(table, described_bounds.pop, id(table), None)
+        _marks[key] = ref(table, lambda _: _marks.pop(key, None)), dict(bounds or {})
     return table
 
 

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import call_silently
-from skpublicdp.data.bounds import has_numbers_as_names
 from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.persons import RowChooser, cap_rows_per_group, read_persons
 from skpublicdp.data.public_rows import DescribedRows
-from skpublicdp.data.schema import column_names, frame_labels
+from skpublicdp.data.schema import column_names
 from skpublicdp.data.streaming import RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import (
     ANYTHING,
@@ -282,7 +281,9 @@ def read_public(
         if not count_rows(X_public):
             return None
     if isinstance(X_public, DescribedRows):
-        X_public = X_public.in_container(X.container, getattr(estimator, "feature_names_in_", None))
+        names = getattr(estimator, "feature_names_in_", None)
+        zones = [type_.time_zone for type_ in X.types]
+        X_public = X_public.in_container(X.container, names, zones)
         if not X.is_frame:
             return Table(X_public)
     shape = tuple(getattr(X_public, "shape", ()))
@@ -298,30 +299,10 @@ def read_public(
         )
     except (TypeError, ValueError) as error:
         raise type(error)(f"X_public is not usable: {error}") from None
-    public = _in_order_of_numbers(X, public)
     if numeric:
         refuse_text(estimator, public)
     check_separate(X, public, n_rows)
     return public
-
-
-def _in_order_of_numbers(X: Table, public: Table) -> Table:
-    """Return public rows with the columns in the order of `X` if numbers are names of columns.
-
-    Columns with text as names are matched by `read_table`. Frames whose labels are the positions
-    are matched by position.
-    """
-    labels, public_labels = frame_labels(X), frame_labels(public)
-    if not (has_numbers_as_names(labels) and has_numbers_as_names(public_labels)):
-        return public
-    if labels == public_labels:
-        return public
-    if set(labels) != set(public_labels):
-        raise ValueError(
-            "X_public must have the same columns as X, but the numbers that name their columns "
-            "differ. Rename the columns of one of them."
-        )
-    return public.select(labels)
 
 
 def refuse_same_rows(X: Any, X_public: Any) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from skpublicdp.data.container import Container
 from skpublicdp.data.tables import (
     ANYTHING,
     BOOLEAN,
+    CATEGORY,
     DATE,
     NUMBER,
     ColumnType,
@@ -193,13 +194,17 @@ class Schema:
     def decode(self, rows: Floats) -> Any:
         """Decode rows to the user's values, in a container of the kind that was passed to `fit`.
 
-        Columns have the types of the rows passed to `fit`, and missing values are missing.
+        Declared categories, time zones and public values decide the types. Missing values are
+        missing.
         """
         columns = [
             column.restore(rows[:, position]) for position, column in enumerate(self.columns)
         ]
-        categories = [column.values if column.categorical else None for column in self.columns]
-        return self.container.restore(columns, categories)
+        categories = [
+            column.possible_categories if column.categorical else None for column in self.columns
+        ]
+        time_zones = [column.time_zone for column in self.columns]
+        return self.container.restore(columns, categories, time_zones)
 
     def has_known_categories(self, rows: Floats) -> Mask:
         """Indicate which encoded rows contain no unknown category, i.e. no `OTHER`."""
@@ -221,38 +226,28 @@ class Schema:
         """Indicate which encoded rows contain only values that the types of the columns allow."""
         possible = np.ones(len(rows), dtype=bool)
         for position, column in enumerate(self.columns):
-            is_other, is_missing_value = column.is_impossible(rows[:, position])
-            possible &= ~(is_other | is_missing_value)
+            possible &= ~column.is_impossible(rows[:, position])
         return possible
 
-    def replace_impossible(
-        self, rows: Floats, *, other: bool = True, missing: bool = True
-    ) -> Floats:
+    def replace_impossible(self, rows: Floats) -> Floats:
         """Replace values that the types of the columns exclude, in encoded rows.
 
         Each replacement is the value of another row in the same column (hot deck imputation).
-
-        Parameters
-        ----------
-        rows : ndarray of float64, shape (n, n_columns)
-            Encoded rows.
-        other, missing : bool
-            Whether impossible `OTHER` categories and impossible missing values are replaced.
         """
         rows = rows.copy()
         for position, column in enumerate(self.columns):
-            is_other, is_missing_value = column.is_impossible(rows[:, position])
-            is_replaced = (is_other & other) | (is_missing_value & missing)
-            donors = rows[~(is_other | is_missing_value), position]
+            is_replaced = column.is_impossible(rows[:, position])
+            donors = rows[~is_replaced, position]
             if len(donors):
                 rows[is_replaced, position] = np.resize(donors, int(is_replaced.sum()))
         return rows
 
-    def decode_rowwise(self, rows: Floats) -> Any:
+    def decode_rowwise(self, rows: Floats, *, with_time_zones: bool = False) -> Any:
         """Return decoded rows in the same container as in `fit`, with column types from the schema.
 
         If the types depended on values, the result of a function for one row could depend on other
-        rows.
+        rows. By default, dates are in UTC and have no time zone, since libraries cannot convert the
+        remote dates that probe a model.
         """
         columns = [column.decode(rows[:, position]) for position, column in enumerate(self.columns)]
         if self.container.library is None:
@@ -262,7 +257,8 @@ class Schema:
             for decoded, column in zip(columns, self.columns, strict=True)
         ]
         values, types = zip(*typed_columns, strict=True)
-        return self.container.build(values, types)
+        zones = [column.time_zone for column in self.columns] if with_time_zones else []
+        return self.container.build(values, types, zones)
 
     def position(self, column: Any) -> int:
         """Return the position of a column specified by name or position."""
@@ -313,10 +309,11 @@ def build_schema(
     """
     names, X_types = column_names(X), types_with_dates(X, public)
     limits = parse_bounds(bounds, names, X_types, frame_labels(X))
-    columns = []
+    columns, declared = [], []
     for position, name in enumerate(names):
         public_parts = [table.column(position) for table in public]
         types = [X_types[position], *(table.types[position] for table in public)]
+        declared.append(_declaring_type(types).declared_type)
         if not numeric and _is_categorical(types, X.is_frame, public_parts):
             columns.append(_categorical_column(name, types, public_parts))
         else:
@@ -324,7 +321,10 @@ def build_schema(
             is_nullable: bool | None
             is_nullable = nullable if isinstance(nullable, bool) else position in nullable or None
             columns.append(_numeric_column(name, types[0], public_parts, limit, is_nullable))
-    return Schema(tuple(columns), X.container)
+    container = X.container
+    if X.is_frame:
+        container = replace(container, declared_types=tuple(declared))
+    return Schema(tuple(columns), container)
 
 
 def column_names(X: Table) -> list[str]:
@@ -358,7 +358,7 @@ def _is_categorical(
     kind = types[0].kind
     if kind in (NUMBER, DATE):
         return False
-    if is_frame and kind != ANYTHING:
+    if is_frame and (kind != ANYTHING or any(type_.kind == CATEGORY for type_ in types)):
         return True
     if is_frame and not public_parts:
         return True  # there is no evidence that an object column contains numbers
@@ -388,8 +388,9 @@ def _categorical_column(
     present = [value for value in values if not is_missing(value) and not _is_marker(value)]
     named = [value for type_ in types for value in type_.categories or ()]
     declared = [value for value in named if not _is_marker(value)]
-    all_boolean = all(isinstance(value, bool | np.bool_) for value in present + declared)
-    if all_boolean and (present or types[0].kind == BOOLEAN):
+    are_boolean = [isinstance(value, bool | np.bool_) for value in present + declared]
+    all_boolean = all(are_boolean) and bool(are_boolean or types[0].kind == BOOLEAN)
+    if all_boolean:
         declared = [False, True]  # domain of the type, which does not depend on any row
     if not all(map(is_valid_text, [*present, *declared])):
         raise ValueError(
@@ -418,18 +419,38 @@ def _categorical_column(
         )
     categories = np.empty(len(distinct), dtype=object)
     categories[:] = distinct
-    orders = [type_.categories for type_ in types if type_.ordered and type_.categories]
+    public_first = [*types[1:], types[0]]
+    orders = [type_.categories for type_ in public_first if type_.ordered and type_.categories]
     declared_order = orders[0] if orders else ()
     # A boolean column is closed regardless of its type, since a missing private value may have
     # changed the type.
-    is_closed = (types[0].categories is not None and OTHER not in named) or all_boolean
+    declares_all = _declaring_type(types).categories is not None and OTHER not in named
     return Column(
         name,
         categories,
         categorical=True,
-        is_closed=is_closed,
+        is_closed=declares_all or all_boolean,
+        # booleans of pandas have no missing values, which public values decide
+        can_be_missing=not all_boolean or not values or len(present) < len(values),
         declared_order=declared_order,
     )
+
+
+def _declaring_type(types: Sequence[ColumnType]) -> ColumnType:
+    """Return the type that declares the categories of a column of `X`, if one of its types does.
+
+    Types of public tables precede that of `X`, since one private value that is no category makes a
+    column of `X` text or objects. A declared order precedes, because others have lost it.
+
+    Parameters
+    ----------
+    types : sequence of ColumnType
+        Type of the column in `X`, followed by the types in the public tables.
+    """
+    X_type, *public_types = types
+    candidates = [type_ for type_ in (*public_types, X_type) if type_.kind == CATEGORY]
+    candidates.sort(key=lambda type_: (not type_.ordered, type_.categories is None))
+    return candidates[0] if candidates else X_type
 
 
 def _is_marker(value: Any) -> bool:

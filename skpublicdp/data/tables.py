@@ -13,7 +13,7 @@ from narwhals.dtypes import DType
 from numpy.typing import NDArray
 
 from skpublicdp.data.container import Container, DeclaredType, object_array
-from skpublicdp.data.dates import read_time_zone
+from skpublicdp.data.dates import name_of_time_zone, read_time_zone
 from skpublicdp.typing import Codes
 
 ColumnValues = NDArray[Any]
@@ -63,6 +63,11 @@ class ColumnType:
     nullable: bool = True
     ordered: bool = False
     time_zone: str | None = None
+
+    @property
+    def declared_type(self) -> DeclaredType | None:
+        """Declared categories, or None for a column that is not categorical."""
+        return DeclaredType(self.categories, self.ordered) if self.kind == CATEGORY else None
 
     @property
     def usable(self) -> bool:
@@ -194,19 +199,10 @@ class Table:
             return Container(None, self.labels)
         # a slice without rows, since narwhals rejects pandas frames with duplicate column names
         wrapped = nw.from_native(self.native.iloc[:0, :0]) if self._has_iloc else self._frame
-        if hasattr(self.native, "schema") and hasattr(self.native.schema, "types"):  # pyarrow
-            dtypes = self.native.schema.types
-        else:
-            dtypes = list(getattr(self.native, "dtypes", ()))
         # A private value can decide whether a column has integers, floats, booleans or objects, so
-        # only declared categories and time zones are kept.
-        kept = [
-            DeclaredType.of(dtype, is_categorical=type_.kind == CATEGORY)
-            if type_.kind == CATEGORY or type_.time_zone is not None
-            else None
-            for dtype, type_ in zip(dtypes, self.types, strict=False)
-        ]
-        return Container(str(wrapped.implementation.value), self.labels, tuple(kept))
+        # only declared categories are kept.
+        declared = tuple(type_.declared_type for type_ in self.types)
+        return Container(str(wrapped.implementation.value), self.labels, declared)
 
     @property
     def _has_iloc(self) -> bool:
@@ -268,17 +264,19 @@ def narwhals_type(dtype: DType, native: Any) -> ColumnType:
     if dtype.is_numeric():
         return ColumnType(NUMBER)
     if isinstance(dtype, nw.Datetime):
-        if dtype.time_zone is not None:
-            read_time_zone(dtype.time_zone)  # raises an error if the zone is unknown
-        return ColumnType(DATE, time_zone=dtype.time_zone)
+        if dtype.time_zone is None:
+            return ColumnType(DATE)
+        name = name_of_time_zone(dtype.time_zone)
+        read_time_zone(name)  # raises an error if the zone is unknown
+        return ColumnType(DATE, time_zone=name)
     if isinstance(dtype, nw.Date):
         return ColumnType(DATE)
     if isinstance(dtype, nw.Enum):
         return ColumnType(CATEGORY, tuple(dtype.categories), ordered=True)
     if dtype == nw.Categorical:
-        categories = _declared_categories(native)
-        is_ordered = categories is not None and bool(native.dtype.ordered)
-        return ColumnType(CATEGORY, categories, ordered=is_ordered)
+        native_type: Any = getattr(native, "dtype", getattr(native, "type", None))
+        is_ordered = bool(getattr(native_type, "ordered", False))
+        return ColumnType(CATEGORY, _declared_categories(native), ordered=is_ordered)
     if dtype == nw.String:
         return ColumnType(TEXT)
     native_dtype: Any = getattr(native, "dtype", None)

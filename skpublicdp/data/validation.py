@@ -14,7 +14,7 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.validation import validate_data
 
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
-from skpublicdp.data.bounds import has_numbers_as_names
+from skpublicdp.data.bounds import feature_labels, has_numbers_as_names
 from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.kinds import (
     check_kinds_at_prediction,
@@ -217,14 +217,17 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
     placeholder = np.empty((1, table.shape[1]))
     if reset:
         validate_data(estimator, placeholder, reset=True, skip_check_array=True)
+        vars(estimator).pop("_numbers_as_names", None)  # of an earlier fit
         if has_names:
             estimator.feature_names_in_ = np.array(labels, dtype=object)
-        elif has_numbers_as_names(labels):
+        elif labels and all(isinstance(label, int | float | np.number) for label in labels):
             estimator._numbers_as_names = tuple(labels)
-        elif hasattr(estimator, "_numbers_as_names"):
-            del estimator._numbers_as_names
         return table
     fitted_names = getattr(estimator, "feature_names_in_", None)
+    numbers = feature_labels(estimator)
+    are_names = has_numbers_as_names(numbers) and has_numbers_as_names(labels)
+    if numbers and (are_names or set(labels) == set(numbers)):
+        fitted_names, has_names = np.array(numbers, dtype=object), True
     if fitted_names is None or not has_names:
         validate_data(estimator, placeholder, reset=False, skip_check_array=True)
         if has_names:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, call_or_raise
+from skpublicdp.data.dates import common_time_zone
 from skpublicdp.data.tables import ANYTHING, DATE, ColumnType, Table
 from skpublicdp.data.value_messages import (
     kind_of_object,
@@ -150,20 +151,32 @@ def types_with_dates(X: Table, public: Sequence[Table]) -> list[ColumnType]:
     """Return the column types of `X`, in which object columns of public dates are dates.
 
     Readers of files and databases return dates as Python objects, whose declared type is object.
+    Public rows decide the time zone, since one private date in another zone makes a column of `X`
+    an object column. The time zone of `X` counts only if there are no public dates.
     """
     types = list(X.types)
     for position, type_ in enumerate(types):
-        if type_.kind == ANYTHING:
-            public_parts = [table.column(position) for table in public]
-            present = [
-                value
-                for part in public_parts
-                for value in part.astype(object).tolist()
-                if not is_missing(value)
-            ]
-            is_dates = all(part.dtype.kind == "M" for part in public_parts)
-            if public_parts and (is_dates or (present and all(map(is_date, present)))):
-                types[position] = replace(type_, kind=DATE)
+        if type_.kind not in (ANYTHING, DATE):
+            continue
+        objects: list[Any] = []
+        zones = []
+        for table in public:
+            public_type = table.types[position]
+            if public_type.kind == DATE:
+                zones.append(public_type.time_zone)
+                continue
+            values = table.column(position).astype(object).tolist()
+            present = [value for value in values if not is_missing(value)]
+            objects += present
+            if any(map(is_date, present)):
+                zones.append(common_time_zone(present))
+        if type_.kind == ANYTHING and not (zones and all(map(is_date, objects))):
+            continue
+        zones = zones or [type_.time_zone]
+        time_zone = next((zone for zone in zones if zone is not None), None)
+        if not X.is_frame:  # arrays of dates have no time zone
+            time_zone = None
+        types[position] = replace(type_, kind=DATE, time_zone=time_zone)
     return types
 
 

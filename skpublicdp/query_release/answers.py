@@ -23,6 +23,7 @@ from skpublicdp.query_release.fidelity import (
     compare_with_tables,
 )
 from skpublicdp.query_release.marginals.release import MarginalRelease
+from skpublicdp.query_release.marginals.weights import warn_of_mean_weight
 from skpublicdp.query_release.queries.base import WILDCARD, OneColumnQueries, QueryClass
 from skpublicdp.query_release.row_answers import (
     ColumnDistribution,
@@ -420,6 +421,8 @@ class FittedRelease:
         Effective size of the public sample, in private rows.
     promise : Promise
         Error bound of ``method="pmw"``, or the reason why no bound is available.
+    mean_weight : float or None
+        Released mean of the survey weights, in units of the declared maximum.
     """
 
     queries: QueryClass
@@ -427,6 +430,13 @@ class FittedRelease:
     answers: ReleasedAnswers
     effective_public_size: float
     promise: Promise = UNPROVED
+    mean_weight: float | None = None
+
+    def warn_of_mean_weight(self) -> None:
+        """Warn if the released mean weight is close to the declared maximum."""
+        weights = self.queries.weights
+        if weights is not None and self.mean_weight is not None:
+            warn_of_mean_weight(self.schema.names[weights.position], self.mean_weight)
 
     def answer(self, Q: Any) -> Floats:
         """Return the estimated fractions of rows that satisfy the user's queries."""

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.parameters import check_level
+from skpublicdp.data.dates import array_from_user
 from skpublicdp.data.schema import MISSING, Column, Schema
 from skpublicdp.exceptions import UncoveredBoundsWarning, UnmeasuredWarning, warn
 from skpublicdp.query_release.answers import FittedRelease
@@ -64,7 +65,7 @@ class ColumnMethodsMixin:
             If no released table contains the column and the groups.
         """
         if by is not None:
-            return self._by_group(column, by).cdf(np.ravel(np.asarray(x)))
+            return self._by_group(column, by).cdf(np.ravel(array_from_user(x)))
         distribution, schema_column = self._distribution(column)
         numbers = schema_column.from_user(x)
         if not self._has_values(column):
@@ -110,7 +111,7 @@ class ColumnMethodsMixin:
         """
         if by is not None:
             options = IntervalOptions(check_level(level), bool(simultaneous))
-            return self._by_group(column, by).cdf(np.ravel(np.asarray(x)), options)
+            return self._by_group(column, by).cdf(np.ravel(array_from_user(x)), options)
         distribution, schema_column = self._distribution_with_intervals(column)
         numbers = schema_column.from_user(x)
         up_to = numbers.ravel()

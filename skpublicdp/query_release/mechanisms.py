@@ -40,7 +40,6 @@ from skpublicdp.query_release.marginals.release import (
 from skpublicdp.query_release.marginals.weights import (
     TOTALS_SHARE,
     release_weight_totals,
-    warn_of_mean_weight,
 )
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
@@ -198,7 +197,6 @@ def _release_over_tables(
                 rows.n_private,
                 ledger,
             )
-            warn_of_mean_weight(rows.schema.names[weights.position], weight_totals, rows.n_private)
             noise = ledger.noise.scaled(1 - TOTALS_SHARE)
             ledger = ledger.sub_ledger(
                 noise, name=f"{noise.noise_name} on weighted tables", proof=MARGINALS_PROOF
@@ -219,7 +217,8 @@ def _release_over_tables(
     answers = answers_class(queries, release, discretizer, codes_public, rows.X_public)
     cdf_sizes = [cdf.effective_public_size for cdf in cdfs.values()]
     size = min([release.effective_public_size, *cdf_sizes]) if rows.n_public else 0.0
-    return FittedRelease(queries, rows.schema, answers, size)
+    mean_weight = None if weight_totals is None else weight_totals.total / rows.n_private
+    return FittedRelease(queries, rows.schema, answers, size, mean_weight=mean_weight)
 
 
 def _release_column_cdfs(

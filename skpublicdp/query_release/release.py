@@ -23,7 +23,7 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp.accounting import REPLACE_ROW
-from skpublicdp.data.bounds import feature_labels
+from skpublicdp.data.bounds import column_position, feature_labels
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.public_rows import public_data_assumptions
@@ -220,7 +220,6 @@ class PAPQueryRelease(FittedReleaseMixin):
         self.weights = weights
         self.budget = budget
 
-    @all_or_nothing
     def fit(
         self,
         X: Any,
@@ -263,13 +262,21 @@ class PAPQueryRelease(FittedReleaseMixin):
             If the cover used by ``"pmw"`` does not fit into memory.
         """
         check_parameters(self)
+        self._fit(X, X_public, is_public, groups)
+        # a user's filter can turn this warning into an error, which must not undo the release
+        self._released.warn_of_mean_weight()
+        return self
+
+    @all_or_nothing
+    def _fit(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> None:
+        """Fit the release, or restore all attributes after an error."""
         try:
-            return self._fit(X, X_public, is_public, groups)
+            self._fit_attributes(X, X_public, is_public, groups)
         except NotNumbersError as error:
-            error.args = (_advise_missing_cells(error, self._name_of_weights),)
+            error.args = (_advise_missing_cells(error, self._name_of_weights()),)
             raise
 
-    def _fit(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> Self:
+    def _fit_attributes(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> None:
         """Fit the release, where an error about missing numbers has advice for any estimator."""
         ledger = open_ledger(self, X, is_public)
         rows = self._read_rows(X, X_public, is_public, groups, ledger)
@@ -300,15 +307,13 @@ class PAPQueryRelease(FittedReleaseMixin):
             ),
         )
         self.expected_error_ = released.answers.expected_error()
-        return self
 
-    @property
     def _name_of_weights(self) -> str | None:
-        """Name of the column of weights, as in error messages."""
-        if self.weights is None or isinstance(self.weights, str) or feature_labels(self):
-            return None if self.weights is None else str(self.weights)
-        names = feature_names(self)
-        return names[self.weights] if 0 <= self.weights < len(names) else None
+        """Return the name of the column of weights in error messages, or None without one."""
+        labels = feature_labels(self)
+        names = tuple(map(str, labels)) or feature_names(self)
+        position = column_position(self.weights, names, labels)
+        return None if position is None else names[position]
 
     def _weighted(self, queries: QueryClass, rows: Dataset) -> QueryClass:
         """Return a copy of the query class that uses the column of survey weights."""
@@ -373,7 +378,8 @@ def _advise_missing_cells(error: NotNumbersError, weights: str | None) -> str:
         "X_public."
     )
     if weights in error.names:
-        advice = f"Weights in column {weights} must be given for all rows. " + advice * bool(names)
+        weights_advice = f"Weights in column {weights} must be given for all rows."
+        advice = f"{weights_advice} {advice}" if names else weights_advice
     return str(error).replace(IMPUTATION_ADVICE, advice)
 
 

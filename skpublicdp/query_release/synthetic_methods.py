@@ -56,8 +56,8 @@ class SyntheticRowsMixin:
             In a boolean column, or a column whose type declares all categories, there are no such
             categories, so they are always replaced by values from other rows.
         keep_missing : bool, default=True
-            Whether rows may have missing values. In a column whose type has no missing values, such
-            as ``bool``, missing values are always replaced by values from other rows.
+            Whether rows may have missing values. In a column of booleans that are never missing in
+            public rows, missing values are always replaced by values from other rows.
         constraints : callable, or sequence of callables, default=None
             Conditions that all rows must satisfy. They must not be derived from private rows. A
             function accepts rows in the container type of `fit` and returns a boolean for each row,
@@ -66,12 +66,12 @@ class SyntheticRowsMixin:
         Returns
         -------
         DataFrame or ndarray, shape (n, n_features)
-            Rows in the container type of `X`, at no privacy cost. Columns keep the declared
-            categories, their order and time zones of `X`. Public values decide all other types,
-            since a private value can change a type of `X`. Missing values are missing. Rows that
-            violate a constraint are redrawn. The sample's tables therefore differ from the
-            released tables where the release contradicts the constraints.
-            `fidelity` measures these differences.
+            Rows in the container type of `X`, at no privacy cost. Columns keep the categories that
+            the type of `X_public` declares, or else that of `X`, and their order. Dates are in the
+            time zone of the public dates. Public values decide all other types, since a private
+            value can change a type of `X`. Missing values are missing. Rows that violate a
+            constraint are redrawn. The sample's tables therefore differ from the released tables
+            where the release contradicts the constraints. `fidelity` measures these differences.
 
         Raises
         ------
@@ -261,7 +261,7 @@ class SyntheticRowsMixin:
             weights = self._released.queries.weights
             if weights is not None:  # synthetic rows have equal weights
                 rows[:, weights.position] = 1 - weights.offset
-            return self._schema.replace_impossible(rows, other=keep_other, missing=keep_missing)
+            return self._schema.replace_impossible(rows)
 
         return draw_accepted_rows(draw, is_accepted, int(n))
 

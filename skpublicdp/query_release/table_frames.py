@@ -8,11 +8,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from skpublicdp.data.dates import time_zone_of_dates
+from skpublicdp.data.dates import dates_in_utc
 from skpublicdp.data.schema import Column
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.marginals.marginal_model import downward_closure
@@ -161,7 +162,8 @@ def describe_number(
     edges = np.concatenate([[column.low], cuts, [column.high]])
     labels = bin_labels(edges, column)
     if not column.is_bounded and len(cuts):  # numbers beyond the bounds are counted at the ends
-        labels[0], labels[-1] = f"<= {column.format(cuts[0])}", f"> {column.format(cuts[-1])}"
+        texts = column.format_all(cuts)
+        labels[0], labels[-1] = f"<= {texts[0]}", f"> {texts[-1]}"
     keys: GroupColumns = {position: labels}
     values = _with_ends("fraction", fractions, ends) | _counts(fractions, ends, options)
     return _arrange(released, keys, values, wide, len(fractions))
@@ -362,6 +364,7 @@ def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> 
     libraries that have them. The names of all columns are distinct.
     """
     names, columns = [], []
+    time_zones: list[str | None] = []
     levels: dict[int, list[str]] = {}
     for position, cells in groups.items():
         column, queries = released.schema.columns[position], released.queries
@@ -369,17 +372,23 @@ def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> 
         if len(set(map(type, all_cells))) > 1:
             all_cells, cells = list(map(str, all_cells)), list(map(str, cells))
         names.append(column.name)
-        columns.append(np.asarray(cells, dtype=np.asarray(all_cells).dtype))
+        is_dates = set(map(type, all_cells)) == {datetime}
+        if is_dates:
+            columns.append(column.dates_from_user(cells))
+        else:
+            columns.append(np.asarray(cells, dtype=np.asarray(all_cells).dtype))
+        time_zones.append(column.time_zone if is_dates else None)
         if column.declared_order:
             levels[len(columns) - 1] = [str(column.names[code]) for code in column.display_order]
     for name, array in values.items():
         while name in names:
             name += "_"
         names.append(name)
-        columns.append(np.asarray(array))
+        values_in_utc, time_zone = dates_in_utc(np.asarray(array))
+        columns.append(values_in_utc)
+        time_zones.append(time_zone)
     container = released.schema.container
     if container.library is None:
         return dict(zip(names, columns, strict=True))
-    time_zones = [time_zone_of_dates(array) for array in columns]
     container = replace(container, labels=tuple(names))
     return container.build(columns, time_zones=time_zones, levels=levels)

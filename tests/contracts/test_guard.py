@@ -685,6 +685,56 @@ class TestTypesOfColumns:
             one = PAPQueryRelease(ThresholdQueries(), bounds=(0, 100), random_state=0).fit(rows)
             assert one.sample(1)["age"].dtype == np.float64
 
+    def test_time_zones(self):
+        """The zone is that of public dates, however the type of the private rows declares it."""
+        days = pd.Timestamp("2020-01-01 22:00", tz="US/Eastern") + pd.to_timedelta(
+            np.arange(40), "D"
+        )
+        aware = pd.DataFrame({"day": days, "job": JOBS})
+        odd = aware.astype({"day": object})
+        odd.loc[39, "day"] = odd.loc[39, "day"].tz_convert("Asia/Tokyo")
+        alike = aware.astype({"day": object}), odd
+        public = (
+            {"is_public": MARKED},
+            {"X_public": aware[:7].copy()},
+            {"X_public": aware[:7].astype({"day": object})},
+            {"X_public": aware[:7].copy(), "is_public": MARKED},
+        )
+
+        def boosted(rows, **public):
+            model = boost(rows, **public)
+            return model.predict(aware), model.shapes_[0].cells
+
+        for rows in public:
+            # each part alone, since parts can share one object for the name of a zone
+            seen = same(
+                lambda X, rows=rows: list(map(pickle.dumps, release(X, **rows))), aware, *alike
+            )
+            dtypes = {pickle.loads(seen[part])["day"].dtype for part in (0, 2)}
+            assert dtypes == {pd.DatetimeTZDtype("us", "US/Eastern")}
+            same(lambda X, rows=rows: RELEASE.fit(X, **rows).table("day"), aware, *alike)
+            same(lambda X, rows=rows: boosted(X, **rows), aware, *alike)
+
+    @pytest.mark.parametrize("values", [["a", "b", "c"], [1, 2, 9]])
+    def test_declared_categories(self, values):
+        """A private value that is no category makes text or objects of categories."""
+        levels = pd.CategoricalDtype(values, ordered=True)
+        kinds = pd.Series(np.resize(values, 40)).astype(levels)
+        declared = pd.DataFrame({"kind": kinds, "job": JOBS})
+        odd = declared.astype({"kind": object})
+        odd.loc[39, "kind"] = "zz"
+        public = declared[:7].copy()
+        others = [declared.astype({"kind": kind}) for kind in (object, "str")]
+        seen = same(lambda X: release(X, X_public=public), declared, *others)
+        assert seen[0]["kind"].dtype == levels
+        for rows in (declared, odd, odd.astype({"kind": "str"})):
+            fitted = RELEASE.fit(rows, X_public=public)
+            assert fitted.sample(5)["kind"].dtype == levels
+            assert fitted._schema.columns[0].is_closed
+            table = fitted.table("kind")["kind"]
+            assert table.tolist() == [*map(str, values), "(other)", "(missing)"]
+            assert table.dtype.ordered
+
     def test_booleans(self):
         plain = pd.DataFrame({"own": np.arange(40) % 2 == 0})
         seen = same(release, *(plain.astype({"own": kind}) for kind in (bool, "boolean", object)))

@@ -244,7 +244,7 @@ def test_marks_end_with_their_tables():
     del table
     tables.clear()
     gc.collect()
-    assert not set(keys) & set(public_rows._described_tables)
+    assert not set(keys) & set(public_rows._marks)
     assert not is_described(mark_described(None))
 
 

@@ -103,7 +103,11 @@ def test_dates_of_each_reader_are_those_of_datetime64(learner, read):
     assert len(set(labels)) == 2
     np.testing.assert_array_equal(model.predict(read(NEW_DAYS)), labels)
     for served in (frame, python_dates, iso, json_text):
-        np.testing.assert_array_equal(model.predict(served(NEW_DAYS)), labels)
+        if read is with_zone and served is frame:
+            with pytest.raises(ValueError, match="must contain dates with a time zone, as at fit"):
+                model.predict(served(NEW_DAYS))
+        else:
+            np.testing.assert_array_equal(model.predict(served(NEW_DAYS)), labels)
         np.testing.assert_array_equal(expected.predict(served(NEW_DAYS)), labels)
 
 

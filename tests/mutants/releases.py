@@ -58,7 +58,7 @@ MUTANTS = (
         "a column type that depends on the values of other rows",
         SENSITIVITY,
         "Schema.decode_rowwise",
-        "lambda self, X: self.decode(X)",
+        "lambda self, X, **_: self.decode(X)",
         ("PAPQueryRelease, custom of a frame",),
     ),
     Mutant(

@@ -4,6 +4,7 @@ Every method of a release, for every type of column, is merged with the others, 
 and written to and read from CSV and Parquet.
 """
 
+import datetime as dt
 import io
 import warnings
 
@@ -21,7 +22,8 @@ from skpublicdp import (
 )
 from skpublicdp.data import describe_columns
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from skpublicdp.query_release import MarginalQueries, ThresholdQueries
+from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
+from skpublicdp.sanitizers import QuantileSanitizer
 from tests.internals.data import MISSING, OTHER, parse_bounds
 from tests.internals.query_release import RESULT_COLUMNS
 
@@ -208,6 +210,43 @@ def test_synthetic_rows_have_the_types_of_public_values(case):
     assert again.table("c")["c"].is_unique
 
 
+def test_booleans_without_missing_public_values_are_bool():
+    """Under much noise, "(missing)" has released mass, which no column of bool can hold."""
+    rows, public = frames("bool")
+    release = fitted(rows, public, epsilon=0.2)
+    assert release.table("c").set_index("c")["fraction"][MISSING] > 0
+    for n in (10, 10_000):
+        assert release.sample(n)["c"].dtype == bool
+    assert not release.sample(3000, constraints=lambda X: ~X["c"])["c"].any()
+    # a private value must not decide
+    assert fitted(rows.astype({"c": object}), public).sample(10_000)["c"].dtype == bool
+
+
+@pytest.mark.filterwarnings("ignore:The public rows contain fewer than two")
+def test_all_public_values_are_markers():
+    for marker in (OTHER, MISSING):
+        rows, public = frames("text")
+        release = fitted(rows, public.assign(c=marker), epsilon=20)
+        assert release.table("c").set_index("c")["fraction"][OTHER] > 0.9
+        assert (release.sample(50)["c"] == OTHER).mean() > 0.5
+
+
+def test_categories_that_no_type_lists_include_other():
+    pa = pytest.importorskip("pyarrow")
+    dictionary = pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))
+    rng = np.random.default_rng(0)
+    rows, public = (
+        pd.DataFrame({"c": pd.Series(rng.choice(list(letters), n)).astype(dictionary)})
+        for letters, n in (("abz", N), ("ab", M))
+    )
+    release = fitted(rows, public, epsilon=20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sample = release.sample(600)["c"]
+    assert sample.cat.categories.tolist() == ["a", "b", OTHER]
+    assert (sample == OTHER).mean() == pytest.approx(1 / 3, abs=0.1)
+
+
 @pytest.mark.parametrize("library", ["polars", "pyarrow"])
 @pytest.mark.parametrize(
     "kind",
@@ -262,6 +301,52 @@ def test_other_libraries(kind, library):
         if kind == "ordered":
             assert cells["c"].dtype == pl.Enum(["lo", "mid", "hi", OTHER, MISSING])
     np.testing.assert_array_equal(release.answer(cells.select(["c"])), cells["fraction"])
+
+
+def test_coded_numbers_of_pyarrow_with_public_rows_of_pandas():
+    pa = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    codes = pa.array(rng.choice([1, 2, 9], N)).dictionary_encode()
+    rows = pa.table({"c": codes, "x": rng.normal(size=N)})
+    public = pd.DataFrame({"c": pd.Categorical(rng.choice([1, 2], M)), "x": rng.normal(size=M)})
+    sample = fitted(rows, public).sample(50)
+    assert set(sample["c"].to_pylist()) <= {"1", "2", OTHER, None}
+
+
+@pytest.mark.parametrize("queries", [ThresholdQueries(), MarginalQueries()])
+@pytest.mark.parametrize("values", [None, 3])
+def test_names_of_bins_in_a_narrow_range_differ(queries, values):
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        numbers = rng.random(n) if values is None else rng.integers(0, values, n)
+        return pd.DataFrame({"x": 1000 + 0.001 * numbers + 0.0001})
+
+    names = fitted(draw(N), draw(M), queries).table("x")["x"].astype(str)
+    assert names.str.strip("<=> ").is_unique
+
+
+@pytest.mark.parametrize("zone", [None, EASTERN])
+@pytest.mark.parametrize("library", ["polars", "pyarrow"])
+def test_cells_of_single_dates_are_dates(library, zone):
+    pl = pytest.importorskip("polars")
+    rng = np.random.default_rng(0)
+    times = pd.Timestamp("2020-01-01 22:00", tz=zone) + pd.to_timedelta(np.arange(4), "D")
+    rows, public = (
+        pl.from_pandas(pd.DataFrame({"c": rng.choice(times, n), "x": rng.normal(size=n)}))
+        for n in (N, M)
+    )
+    if library == "pyarrow":
+        rows, public = rows.to_arrow(), public.to_arrow()
+    release = fitted(rows, public, bounds={"c": ("2020-01-01 22:00", "2020-01-04 22:00")})
+    table, means = release.table("c"), release.mean("x", by="c")
+    np.testing.assert_array_equal(release.answer(table.select(["c"])), table["fraction"])
+    if library == "pyarrow":
+        table, means = pl.from_arrow(table), pl.from_arrow(means)
+    assert table.schema["c"] == pl.Datetime("us", zone)
+    assert table["c"].dt.day().to_list() == [1, 2, 3, 4]
+    table.write_parquet(io.BytesIO())
+    assert len(means.join(table, on="c")) == 4
 
 
 @pytest.mark.parametrize(
@@ -395,8 +480,35 @@ class TestNumbersAsNames:
         rows, public = numbered((1, 2, 3))
         expected = fitted(rows, public).table(1)
         pd.testing.assert_frame_equal(fitted(rows, public[[3, 1, 2]]).table(1), expected)
-        with pytest.raises(ValueError, match="but the numbers that name their columns differ"):
+        with pytest.raises(ValueError, match="those of X; 3 is missing and 4 is unknown"):
             fitted(rows, public.rename(columns={3: 4}))
+        # also where the names of X could be positions
+        rows, public = numbered((0, 1, 2))
+        expected = fitted(rows, public).table(0)
+        pd.testing.assert_frame_equal(fitted(rows, public[[1, 0, 2]]).table(0), expected)
+
+    @pytest.mark.parametrize("labels", [(2018, 2019), (0, 1)])
+    def test_rows_at_prediction_are_matched_by_name(self, labels):
+        rng = np.random.default_rng(0)
+        rows = pd.DataFrame(rng.random((600, 2)), columns=list(labels))
+        y = (rows[labels[0]] > 0.5).astype(int)
+        model = SemiPrivateBoostingClassifier(epsilon=20, random_state=0)
+        model.fit(rows, y, is_public=np.arange(600) < 200)
+        assert model.score(rows[[labels[1], labels[0]]], y) == model.score(rows, y) > 0.9
+        if labels == (2018, 2019):
+            with pytest.raises(ValueError, match="2018 is missing and 7 is unknown"):
+                model.predict(rows.rename(columns={2018: 7}))
+        # an array has no names, and the labels 0 and 1 can be those of an array
+        assert model.score(rows.to_numpy(), y) == model.score(rows, y)
+        assert model.score(pd.DataFrame(rows.to_numpy()), y) == model.score(rows, y)
+
+    def test_labels_of_an_earlier_fit_are_forgotten(self):
+        rng = np.random.default_rng(0)
+        numbered_rows = pd.DataFrame({2: rng.random(300), 5: rng.random(300)})
+        rows = numbered_rows.set_axis(["a", "b"], axis=1)
+        sanitizer = QuantileSanitizer(bounds={2: (0, 1), 5: (0, 1)}, random_state=0)
+        sanitizer.fit(numbered_rows)
+        sanitizer.set_params(bounds={0: (0, 1), 1: (0, 1)}).fit(rows)
 
     def test_learners_read_bounds_by_name(self):
         """Bounds of the column named 2 hold for this column, which is the first one."""
@@ -458,6 +570,32 @@ class TestTimeZones:
         sample = release.sample(100, constraints=lambda rows: rows["t"] >= "2020-12-01")["t"]
         assert sample.min() >= pd.Timestamp("2020-12-01", tz=EASTERN)
 
+    def test_dates_at_the_ends_of_the_calendar(self):
+        _, release = self.release()
+        late = [dt.datetime.max, np.datetime64("10000-01-01")]
+        early = [dt.datetime.min.replace(tzinfo=dt.timezone(dt.timedelta(hours=5)))]
+        assert release.cdf(late, "t").tolist() == [1, 1]
+        assert release.cdf(early, "t").tolist() == [0]
+
+    def test_a_series_keeps_its_zone(self):
+        pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+        _, release = self.release()
+        dates = pd.Series(pd.date_range("2020-02-01 11:30", periods=5, freq="40D", tz="Asia/Tokyo"))
+        expected = release.cdf(dates.tolist(), "t")
+        without_value = pd.Series([pd.NaT, *dates])
+        np.testing.assert_array_equal(release.cdf(without_value, "t")[1:], expected)
+        for series in (dates, pl.from_pandas(dates), pa.array(dates), pd.DatetimeIndex(dates)):
+            np.testing.assert_array_equal(release.cdf(series, "t"), expected)
+
+    def test_a_zone_without_a_known_name(self):
+        rows, _ = self.release()
+        zone = dt.timezone(dt.timedelta(hours=2), "CEST")
+        rows["t"] = rows["t"].dt.tz_convert(zone)
+        with pytest.raises(ValueError, match="Convert the dates to a zone with a name of the IANA"):
+            fitted(rows, rows[:50].copy())
+        objects = rows.astype(object)  # as from a driver of a database, whose zones have no names
+        assert fitted(objects, objects[:50].copy()).sample(3)["t"].dtype == "datetime64[us, UTC]"
+
     def test_zones_on_one_side_are_refused(self):
         rows, _ = self.release()
         naive = rows[:50].assign(t=rows["t"].dt.tz_localize(None))
@@ -465,6 +603,18 @@ class TestTimeZones:
             fitted(rows, naive)
         with pytest.raises(ValueError, match="Column t contains dates"):
             fitted(naive, naive[::2].copy()).cdf([pd.Timestamp("2020-06-30", tz="UTC")])
+
+    @pytest.mark.parametrize("library", ["pandas", "polars"])
+    def test_functions_of_rows_receive_dates_in_the_zone(self, library):
+        pl = pytest.importorskip("polars")
+        rows, _ = self.release()
+        public = rows[:200].copy()
+        if library == "polars":
+            rows, public = pl.from_pandas(rows), pl.from_pandas(public)
+        hour = {"pandas": lambda t: t.dt.hour, "polars": lambda t: t.dt.hour()}[library]
+        queries = CustomQueries(lambda X: (hour(X["t"]) >= 22).to_numpy())
+        release = fitted(rows, public, queries, bounds={"t": ("2020-01-01", "2021-01-02")})
+        assert release.answer([0])[0] > 0.9
 
     def test_described_dates_are_of_the_zone(self):
         rows, _ = self.release()

@@ -7,8 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skpublicdp import PAPQueryRelease
+from skpublicdp import PAPQueryRelease, PrivacyBudget
 from skpublicdp.accounting import Sensitivity
+from skpublicdp.exceptions import UncoveredBoundsWarning
 from skpublicdp.query_release import MarginalQueries, ThresholdQueries
 from tests.internals.privacy import Ledger
 from tests.internals.query_release import (
@@ -303,6 +304,19 @@ class TestUnsuitableWeights:
             expected = "The mean weight in column weight is 100% of the declared maximum"
             assert any(text.startswith(expected) for text in texts) == is_low
 
+    def test_a_warning_that_is_an_error_does_not_undo_a_charged_release(self):
+        rows, budget = survey(N, 0), PrivacyBudget(epsilon=5, delta=1e-4)
+        release = PAPQueryRelease(
+            epsilon=4, weights="weight", bounds={"weight": (0, 50.0)}, budget=budget
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UncoveredBoundsWarning)
+            with pytest.raises(UncoveredBoundsWarning, match="The mean weight"):
+                release.fit(rows, X_public=survey(200, 1).assign(weight=1.0))
+        assert len(budget.ledger) == 1
+        sex = release.table("sex").set_index("sex")["fraction"]
+        assert sex["f"] == pytest.approx((rows["sex"] == "f").mean(), abs=0.03)
+
     @pytest.mark.parametrize("weights", ["weight", 2])
     def test_a_missing_weight_gets_no_cell(self, weights):
         rows = survey(N, 0)
@@ -312,6 +326,7 @@ class TestUnsuitableWeights:
         with pytest.raises(ValueError, match=message) as raised:
             release.fit(rows, X_public=survey(200, 1))
         assert "MarginalQueries(missing" not in str(raised.value)
+        assert str(raised.value).endswith("for all rows.")
         with pytest.raises(ValueError, match=message) as raised:
             release.fit(rows.assign(age=1.5), X_public=survey(200, 1).assign(age=1.0))
         assert "MarginalQueries(missing=['age'])" in str(raised.value)

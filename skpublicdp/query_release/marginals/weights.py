@@ -106,12 +106,11 @@ def warn_if_lowered(name: str, share: float) -> None:
         )
 
 
-def warn_of_mean_weight(name: str, totals: WeightTotals, n_private: int) -> None:
-    """Warn if the released mean weight is close to the declared maximum.
+def warn_of_mean_weight(name: str, mean: float) -> None:
+    """Warn if the released mean weight, in units of the declared maximum, is close to it.
 
     Equal weights may be at the maximum. They have no effect on weighted fractions.
     """
-    mean = totals.total / n_private
     if mean > MAX_MEAN_WEIGHT:
         warn(
             f"The mean weight in column {name} is {mean:.0%} of the declared maximum, so many "

@@ -114,14 +114,14 @@ def bin_labels(edges: Floats, column: Column) -> list[str]:
     dates, the first label begins with a square bracket, "[2024-01-01, 2025-01-01]", instead of a
     slightly earlier date.
     """
+    texts = column.format_all(edges)
     if column.has_offset:
-        texts = column.format_all(edges)
         labels = [f"({low}, {high}]" for low, high in itertools.pairwise(texts)]
         labels[0] = f"[{labels[0][1:]}"
     else:
         labels = _pandas_labels(edges)
-    below = [f"< {column.format(edges[0])}"] if column.low < edges[0] else []
-    above = [f"> {column.format(edges[-1])}"] if column.high > edges[-1] else []
+    below = [f"< {texts[0]}"] if column.low < edges[0] else []
+    above = [f"> {texts[-1]}"] if column.high > edges[-1] else []
     return [*below, *labels, *above]
 
 
@@ -173,20 +173,24 @@ def describe_cells(column: Column, cuts: Floats | None) -> list[Any]:
     assert cuts is not None
     if not has_bin_per_value(column, cuts):
         return _describe_ranges(column, cuts)
-    values = _values_within_bounds(column)
-    names: list[Any] = column.restore(values).tolist()
-    if not column.integral or column.is_datetime:
-        # numbers between two public values are counted with the nearer value
-        allows_others = column.low < values[0] or column.high > values[-1]
-        if column.is_datetime:
-            names = column.to_user(values).tolist()
-        if column.is_datetime and (allows_others or column.nullable):
-            names = [*column.format_all(values)]
-        if column.low < values[0]:
-            names[0] = f"<= {column.format(cuts[0])}"
-        if column.high > values[-1]:
-            names[-1] = f"> {column.format(cuts[-1])}"
-        return names
+    if column.integral and not column.is_datetime:
+        return _describe_whole_numbers(column, cuts)
+    values, texts = _values_within_bounds(column), column.format_all(cuts)
+    # numbers between two public values are counted with the nearer value
+    allows_smaller, allows_larger = column.low < values[0], column.high > values[-1]
+    names: list[Any] = column.to_user(values).tolist()
+    if column.is_datetime and (allows_smaller or allows_larger or column.nullable):
+        names = [*column.format_all(values)]
+    if allows_smaller:
+        names[0] = f"<= {texts[0]}"
+    if allows_larger:
+        names[-1] = f"> {texts[-1]}"
+    return names
+
+
+def _describe_whole_numbers(column: Column, cuts: Floats) -> list[Any]:
+    """Return the public values, or for bins with several whole numbers, their range as text."""
+    names: list[Any] = column.restore(_values_within_bounds(column)).tolist()
     smallest = np.concatenate([[column.low], np.floor(cuts) + 1]).tolist()
     largest = np.concatenate([np.floor(cuts), [column.high]]).tolist()
     for code, (low, high) in enumerate(zip(smallest, largest, strict=True)):

@@ -161,7 +161,9 @@ class CustomQueries(QueryClass):
         The result is not checked. After `bind`, the rows are decoded one by one, so that column
         types do not depend on private values.
         """
-        rows = self._schema.decode_rowwise(X) if hasattr(self, "_schema") else X
+        rows = X
+        if hasattr(self, "_schema"):
+            rows = self._schema.decode_rowwise(X, with_time_zones=True)
         answers = np.asarray(self.function(rows))
         return answers[:, None] if answers.ndim == 1 else answers
 
