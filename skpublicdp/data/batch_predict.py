@@ -30,35 +30,7 @@ Rule = Callable[[Table], NDArray[Any]]
 
 
 def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False) -> NDArray[Any]:
-    """Apply a rule to rows, and return the predictions in the order of the rows.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted estimator, which stores the number and the names of the columns.
-    X : array-like, DataFrame or streamed rows, shape (n, n_features)
-        Rows. Streamed rows are read in chunks.
-    rule : callable
-        Function that maps a `Table`, with the columns in the order of `fit`, to predictions. The
-        function must be picklable, since Dask calls it on the workers.
-    numeric : bool
-        Whether text and categorical columns are rejected.
-
-    Returns
-    -------
-    ndarray, shape (n,) or (n, n_outputs)
-
-    Raises
-    ------
-    ValueError
-        If the kind of a column differs from its kind at fit, or if streamed rows have no fixed
-        order.
-
-    Warns
-    -----
-    UnknownCategoriesWarning
-        If a categorical column contains more unknown than known values.
-    """
+    """Apply a rule to rows, and return the predictions in the order of the rows."""
     if not is_streamed(X):
         return apply_rule(estimator, X, rule, numeric)
     rows = as_rows(X)

@@ -17,16 +17,6 @@ def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Fl
 
     Bin i contains the values with exactly i cut points below them. Cut points are midpoints of
     neighbouring distinct values.
-
-    Parameters
-    ----------
-    values : ndarray of float64
-        Public values.
-    n_bins : int
-        Maximum number of bins. If there are at most `n_bins` distinct values, each of them has its
-        own bin.
-    weights : ndarray of float64, optional
-        Weights of the values, all 1 by default.
     """
     distinct, inverse = np.unique(values, return_inverse=True)
     masses = np.bincount(inverse, np.ones(len(values)) if weights is None else weights)
@@ -73,21 +63,6 @@ def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
     `cut_points`, or quantiles of these cut points if there are more than `MAX_FINE_EDGES`. Evenly
     spaced edges are added in gaps between neighbouring public values, since private values may lie
     in these gaps.
-
-    Parameters
-    ----------
-    values : ndarray of float64
-        Public values without missing values.
-    integral : bool
-        Whether the values are whole numbers, in which case added edges lie halfway between whole
-        numbers.
-    max_exact : int
-        Maximum number of distinct values up to which no edges are added.
-
-    Returns
-    -------
-    ndarray of float64
-        Increasing edges.
     """
     distinct = np.unique(values)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -129,19 +104,13 @@ MAX_BIN_END = 1e300
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Bins of all columns, which map encoded rows to integer codes.
+    """Bins of all columns, which map encoded rows to integer codes."""
 
-    Attributes
-    ----------
-    cuts : tuple of ndarray or None
-        Cut points of each numeric column, or None for a categorical column, in which each code is a
-        bin.
-    sizes : tuple of int
-        Number of bins of each column. In a nullable numeric column, the last bin is for missing
-        values.
-    """
-
+    # cut points of each numeric column, or None for a categorical column, in which each code is a
+    # bin
     cuts: tuple[Floats | None, ...]
+    # Number of bins of each column. In a nullable numeric column, the last bin is for missing
+    # values.
     sizes: tuple[int, ...]
 
     def codes(self, rows: Floats) -> Integers:
@@ -176,8 +145,6 @@ class Bins:
             Bins of the rows.
         X_public : ndarray of float64, shape (m, n_columns)
             Encoded public rows.
-        schema : Schema
-            The columns.
         """
         rows = np.empty(codes.shape)
         for position, cuts in enumerate(self.cuts):
@@ -230,13 +197,6 @@ def bins_from_cuts(schema: Schema, cuts: Mapping[int, Floats]) -> Bins:
     """Return the bins of all columns, which are intervals between cuts or categories.
 
     A nullable numeric column has an additional bin for missing numbers.
-
-    Parameters
-    ----------
-    schema : Schema
-        The columns.
-    cuts : mapping of int to ndarray
-        Cut points of the numeric columns, by position.
     """
     cuts_of_columns = tuple(cuts.get(position) for position in range(len(schema.columns)))
     sizes = tuple(

@@ -78,15 +78,6 @@ def column_position(column: Any, names: Sequence[str], labels: Sequence[Any] = (
     """Return the position of a column specified by name or position, or None if unknown.
 
     If the labels of a frame are numbers, a number is a name and never a position.
-
-    Parameters
-    ----------
-    column : str, int or float
-        Name of the column, or its position as a whole number.
-    names : sequence of str
-        Names of the columns.
-    labels : sequence
-        Labels of the columns of a frame. For an array, the sequence is empty.
     """
     if isinstance(column, str):
         return list(names).index(column) if column in names else None
@@ -105,8 +96,6 @@ def _parse_pair(pair: Any, subject: str, type_: ColumnType) -> tuple[float, floa
         Bounds specified by the user. Dates without a time zone are read in that of the column.
     subject : str
         Subject of the error message, such as "bounds of column age".
-    type_ : ColumnType
-        Type of the column.
     """
     is_date = type_.kind == DATE
     if is_date:

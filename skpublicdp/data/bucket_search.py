@@ -64,18 +64,7 @@ class SortedEdges:
         return SortedEdges, (self._edges, self._missing)
 
     def count_below(self, values: NDArray[Any]) -> UnsignedCounts:
-        """Return the number of edges below each value, as does left-sided `searchsorted`.
-
-        Parameters
-        ----------
-        values : ndarray of numbers
-            Integers up to 16 bits and float32 are searched without conversion to float64.
-
-        Returns
-        -------
-        ndarray of unsigned integers
-            Counts, in the smallest type that can represent the number of edges.
-        """
+        """Return the number of edges below each value, as does left-sided `searchsorted`."""
         with np.errstate(all="ignore"):
             if values.dtype.kind in "iu" and values.dtype.itemsize <= 2:
                 return self._count_narrow_integers(values)
@@ -128,30 +117,19 @@ class Buckets:
     The bucket is a non-decreasing function of the value, even in floating-point arithmetic.
     Therefore, all edges in lower buckets are below the value, and no edges in higher buckets are. A
     binary search compares the value only with the edges in its own bucket.
-
-    Attributes
-    ----------
-    edges : ndarray of float32 or float64
-        Sorted edges, padded with 2**n_steps NaN entries, which no value exceeds.
-    low : float32 or float64
-        Lower end of the first inner bucket.
-    scale : float32 or float64
-        Reciprocal of the bucket width.
-    n_edges_before : ndarray of unsigned integers, shape (n_buckets + 2,)
-        Number of edges in lower buckets. The two outermost buckets are unbounded.
-    is_crowded : ndarray of bool, shape (n_buckets + 2,)
-        Mask of the buckets with 2**n_steps or more edges, which are too many for the binary search.
-        For values in these buckets, all edges are searched.
-    n_steps : int
-        Number of steps of the binary search within a bucket, which can distinguish 2**n_steps
-        positions.
     """
 
+    # sorted edges, padded with 2**n_steps NaN entries, which no value exceeds
     edges: NDArray[np.floating[Any]]
-    low: np.floating[Any]
-    scale: np.floating[Any]
+    low: np.floating[Any]  # lower end of the first inner bucket
+    scale: np.floating[Any]  # reciprocal of the bucket width
+    # (n_buckets + 2,): number of edges in lower buckets. The two outermost buckets are unbounded.
     n_edges_before: UnsignedCounts
+    # (n_buckets + 2,): mask of the buckets with 2**n_steps or more edges, which are too many for
+    # the binary search. For values in these buckets, all edges are searched.
     is_crowded: Mask
+    # number of steps of the binary search within a bucket, which can distinguish 2**n_steps
+    # positions
     n_steps: int
 
     @classmethod

@@ -46,53 +46,31 @@ class Column:
     encoded number is the value minus an offset, or the number of microseconds since 1970. The code
     of a category is its position in `values`. Two additional codes at the end represent `OTHER` and
     `MISSING`.
-
-    Attributes
-    ----------
-    name : str
-        Name used in messages.
-    values : ndarray
-        Sorted distinct public values: encoded numbers, or categories of any type.
-    categorical : bool
-        Whether the column is categorical rather than numeric.
-    low, high : float
-        Bounds of the encoded values of a numeric column. Numbers outside are clipped.
-    integral : bool
-        Whether the bounds and all public values of a numeric column are whole numbers.
-    nullable : bool
-        Whether a numeric column can have missing values.
-    is_datetime : bool
-        Whether encoded numbers are microseconds since 1970.
-    offset : int
-        Number subtracted from the values so that large whole numbers are exact as floats.
-    declared_order : tuple
-        Categories in the order declared by the column type, or an empty tuple if no order is
-        declared.
-    is_closed : bool
-        Whether the type of a categorical column declares all possible categories.
-    is_bounded : bool
-        Whether the bounds of a numeric column were declared. Otherwise, they extend the public
-        range.
-    time_zone : str or None
-        Time zone of a column of dates, in which dates are shown and queries are read.
-    can_be_missing : bool
-        Whether synthetic rows can have missing values. The type of `X` does not decide this, since
-        a private value can change this type.
     """
 
-    name: str
+    name: str  # name used in messages
+    # sorted distinct public values: encoded numbers, or categories of any type
     values: NDArray[Any]
-    categorical: bool
+    categorical: bool  # whether the column is categorical rather than numeric
+    # Bounds of the encoded values of a numeric column. Numbers outside are clipped.
     low: float = -np.inf
     high: float = np.inf
+    # whether the bounds and all public values of a numeric column are whole numbers
     integral: bool = False
-    nullable: bool = False
-    is_datetime: bool = False
+    nullable: bool = False  # whether a numeric column can have missing values
+    is_datetime: bool = False  # whether encoded numbers are microseconds since 1970
+    # number subtracted from the values so that large whole numbers are exact as floats
     offset: int = 0
+    # categories in the order declared by the column type, or an empty tuple if no order is declared
     declared_order: tuple[Any, ...] = ()
+    # whether the type of a categorical column declares all possible categories
     is_closed: bool = False
+    # Whether the bounds of a numeric column were declared. Otherwise, they extend the public range.
     is_bounded: bool = True
+    # time zone of a column of dates, in which dates are shown and queries are read
     time_zone: str | None = None
+    # Whether synthetic rows can have missing values. The type of `X` does not decide this, since a
+    # private value can change this type.
     can_be_missing: bool = True
 
     @property
@@ -104,13 +82,6 @@ class Column:
         """Return encoded numbers clipped to the bounds, or category codes, shape (n,).
 
         Each value is encoded independently of all others.
-
-        Parameters
-        ----------
-        values : ndarray, shape (n,)
-            Values of the column.
-        clamp : bool
-            Whether numbers outside the bounds are clipped to them.
         """
         if self.categorical:
             refusal = RefusedError(

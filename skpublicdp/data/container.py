@@ -17,18 +17,11 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True)
 class DeclaredType:
-    """Categories that the type of a column declares.
+    """Categories that the type of a column declares."""
 
-    Attributes
-    ----------
-    categories : tuple or None
-        Declared categories, or None if the type does not list them.
-    is_ordered : bool
-        Whether the categories are ordered.
-    """
-
+    # declared categories, or None if the type does not list them
     categories: tuple[Any, ...] | None = None
-    is_ordered: bool = False
+    is_ordered: bool = False  # whether the categories are ordered
 
     def with_public_categories(self, categories: Values) -> list[Any]:
         """Return the declared categories, followed by those that only public rows have."""
@@ -41,20 +34,12 @@ class Container:
     """Library and column labels of a table, from which tables of the same kind can be built.
 
     It holds no rows.
-
-    Attributes
-    ----------
-    library : str or None
-        Name of a frame's library, such as "pandas", or None for arrays.
-    labels : tuple
-        Column labels.
-    declared_types : tuple of DeclaredType or None
-        Declared categories of the columns of a frame. Other columns have None, since a private
-        value can decide their type. The tuple is empty for arrays.
     """
 
-    library: str | None
-    labels: tuple[Any, ...]
+    library: str | None  # name of a frame's library, such as "pandas", or None for arrays
+    labels: tuple[Any, ...]  # column labels
+    # Declared categories of the columns of a frame. Other columns have None, since a private value
+    # can decide their type. The tuple is empty for arrays.
     declared_types: tuple[DeclaredType | None, ...] = ()
 
     def typed_column(self, column: Values, categories: NDArray[Any]) -> tuple[Values, DType]:
@@ -65,13 +50,6 @@ class Container:
         categories of several types are stored as objects, whereas other libraries store them as
         text. In other libraries, boolean categories become booleans, and missing values become
         False.
-
-        Parameters
-        ----------
-        column : ndarray, shape (n_rows,)
-            Decoded values, with dtype object for a categorical column.
-        categories : ndarray
-            Public categories.
         """
         if column.dtype != object:
             # by numpy's dtype.kind: floats, integers, dates
@@ -87,7 +65,7 @@ class Container:
 
     def restore(
         self,
-        columns: Sequence[Values],
+        columns: Sequence[Values],  # (n_rows,)
         categories: Sequence[NDArray[Any] | None],
         time_zones: Sequence[str | None],
     ) -> Any:
@@ -95,16 +73,6 @@ class Container:
 
         The types depend on declared categories, time zones and public values, and on whether one of
         the given values is missing.
-
-        Parameters
-        ----------
-        columns : sequence of ndarray, each of shape (n_rows,)
-            Values of the columns. Missing values are None, NaN, NaT or masked, and dates are in
-            UTC.
-        categories : sequence of ndarray or None
-            Possible categories of the categorical columns, and None for numbers and dates.
-        time_zones : sequence of str or None
-            Time zones of the columns of dates.
         """
         if self.library is None or not self.declared_types:
             plain = [np.ma.filled(c.astype(float), np.nan) if np.ma.isMA(c) else c for c in columns]
@@ -202,25 +170,11 @@ def _text_if_mixed(column: Values) -> Values:
 def restore_series(
     library: str,
     name: str,
-    column: Values,
+    column: Values,  # (n_rows,)
     categories: Values | None,
     declared: DeclaredType | None,
 ) -> Any:
-    """Return a column as a narwhals series of a data frame library.
-
-    Parameters
-    ----------
-    library : str
-        Name of the library.
-    name : str
-        Name of the series.
-    column : ndarray, shape (n_rows,)
-        Values. Missing values are None, NaN, NaT or masked.
-    categories : ndarray or None
-        Possible categories, or None for numbers and dates.
-    declared : DeclaredType or None
-        Declared categories of the column.
-    """
+    """Return a column as a narwhals series of a data frame library."""
     if categories is not None:
         return _restore_categories(library, name, column, categories, declared)
     if column.dtype.kind == "M":

@@ -24,37 +24,22 @@ class Dataset:
 
     Attributes
     ----------
-    schema : Schema
-        Description of the columns, based on public rows.
-    X_public : ndarray of float64, shape (m, n_features)
-        Encoded public rows: first the rows marked by the mask, then the rows of `X_public`. Columns
-        with too few public values are augmented. If there are no public rows, a reference sample is
-        used.
-    is_synthetic : ndarray of bool, shape (m,)
-        Mask of the rows of `X_public` with a value that occurs in no actual public row.
-    bounded : frozenset of int
-        Positions of the numeric columns that have bounds.
     targets : Targets or None
         Encoded targets. Private targets are only included if the rows are in memory.
-    n_private, n_public : int
-        Number of private rows after applying `max_rows_per_group`, and number of actual public
-        rows.
-    assumptions : tuple of str
-        Assumptions about the columns, to be listed in the receipt.
-    one_hot_runs : tuple of ColumnRun
-        Runs of adjacent 0/1 columns that are one-hot in the public rows, if the fit searched for
-        such columns.
-    spread_columns : frozenset of int
-        Positions of the columns of `X_public` with synthetic or repeated values.
     """
 
     schema: Schema
+    # (m, n_features): encoded public rows: first the rows marked by the mask, then the rows of
+    # `X_public`. Columns with too few public values are augmented. If there are no public rows, a
+    # reference sample is used.
     X_public: Floats
+    # (m,): mask of the rows of `X_public` with a value that occurs in no actual public row
     is_synthetic: Mask
-    bounded: frozenset[int]
+    bounded: frozenset[int]  # positions of the numeric columns that have bounds
+    # number of private rows after applying `max_rows_per_group`, and number of actual public rows
     n_private: int
     n_public: int
-    assumptions: tuple[str, ...]
+    assumptions: tuple[str, ...]  # assumptions about the columns, to be listed in the receipt
     _targets: Targets | None
     _raw_public: Floats
     _source: RowSource
@@ -62,7 +47,10 @@ class Dataset:
     _encode: Callable[[Any], NDArray[Any]] | None
     _clamp: bool
     _types: tuple[ColumnType, ...]
+    # runs of adjacent 0/1 columns that are one-hot in the public rows, if the fit searched for such
+    # columns
     one_hot_runs: tuple[ColumnRun, ...] = ()
+    # positions of the columns of `X_public` with synthetic or repeated values
     spread_columns: frozenset[int] = frozenset()
 
     @property
@@ -85,15 +73,7 @@ class Dataset:
         return labelled
 
     def map(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> Iterator[R]:
-        """Yield f(X, y) for the encoded private rows and targets of each chunk, in order.
-
-        Parameters
-        ----------
-        f : callable
-            Function of `X`, shape (n_chunk, n_features), and `y`, shape (n_chunk,).
-        n_jobs : int, optional
-            Number of joblib threads.
-        """
+        """Yield f(X, y) for the encoded private rows and targets of each chunk, in order."""
         chunk_function = self._on_chunk(f, self._encoded)
         return self._source.map(
             chunk_function, columns=self._positions, n_jobs=n_jobs, keep_dictionaries=True
@@ -102,17 +82,7 @@ class Dataset:
     def codes(
         self, coders: Sequence[Coder], dtype: DTypeLike, n_jobs: int | None = None
     ) -> Iterator[tuple[list[NDArray[Any]], NDArray[Any]]]:
-        """Yield (list of the codes of each column, targets) for each chunk, in order.
-
-        Parameters
-        ----------
-        coders : sequence of callable
-            Elementwise function for each column, which maps values to codes.
-        dtype : dtype
-            Type of the targets.
-        n_jobs : int, optional
-            Number of joblib threads.
-        """
+        """Yield (list of the codes of each column, targets) for each chunk, in order."""
         encode_columns = partial(self.schema.codes, coders=coders, types=self._types)
         chunk_function = self._on_chunk(lambda codes, y: (codes, y.astype(dtype)), encode_columns)
         return self._source.map(
@@ -163,15 +133,7 @@ class Dataset:
     def _on_chunk(
         self, f: Callable[[Any, NDArray[Any]], R], encode_table: Callable[[Table], Any]
     ) -> Callable[[Chunk], R]:
-        """Return a function of chunks that calls `f` with the encoded rows and targets.
-
-        Parameters
-        ----------
-        f : callable
-            Function of (encoded rows, targets). If there are no targets, zeros are passed instead.
-        encode_table : callable
-            Function that maps the table of a chunk to its encoded rows.
-        """
+        """Return a function of chunks that calls `f` with the encoded rows and targets."""
         encode_target = self._encode
 
         def call(chunk: Chunk) -> R:
@@ -191,11 +153,6 @@ class PrivateColumnCounts:
     """Exact counts of private values at or below given numbers, for one numeric column.
 
     The counts are not protected, so a mechanism must add noise to them.
-
-    Attributes
-    ----------
-    column : Dataset
-        Data set with a single numeric column.
     """
 
     column: Dataset

@@ -281,16 +281,7 @@ def bound_ends(bounds: Any, names: Sequence[str], labels: Sequence[Any] = ()) ->
 
 
 def bounds_of_description(X_public: Any, names: Sequence[str]) -> dict[str, tuple[Any, Any]]:
-    """Return the bounds that public rows from `describe_columns` declare, by name of the column.
-
-    Parameters
-    ----------
-    X_public : object
-        Public rows. For rows that do not come from a description, there are no bounds.
-    names : sequence of str
-        Names of the columns of the fit. If the description has other names, its columns are in the
-        same order.
-    """
+    """Return the bounds that public rows from `describe_columns` declare, by name of the column."""
     if not isinstance(X_public, DescribedRows):
         return dict(bounds_of_mark(X_public) or {})
     described = names if set(names) <= set(X_public.columns) else [*X_public.columns]
@@ -307,15 +298,6 @@ def with_described_bounds(
     """Return the parameter `bounds` of a fit, completed by the bounds of described public rows.
 
     The parameter has precedence. Bounds of all columns are returned unchanged.
-
-    Parameters
-    ----------
-    bounds : array-like, mapping or None
-        Parameter of the estimator.
-    X_public : object
-        Public rows, as passed to `fit`.
-    names, labels : sequence
-        Names and labels of the columns, as in `parse_bounds`.
     """
     described = bounds_of_description(X_public, names)
     if not described or not (bounds is None or isinstance(bounds, Mapping)):

@@ -88,14 +88,7 @@ def kind_of_labels(labels: Sequence[Any] | NDArray[Any]) -> str:
 
 
 def check_comparable(**kinds: str) -> None:
-    """Raise ValueError if labels are text in one argument and numbers in another.
-
-    Parameters
-    ----------
-    **kinds : str
-        Kind of the labels in each argument, from `label_kind` or `kind_of_labels`. The kind of
-        private labels must come from `label_kind`, since it decides about an error.
-    """
+    """Raise ValueError if labels are text in one argument and numbers in another."""
     names = {kind: [n for n, k in kinds.items() if k == kind] for kind in (TEXT, NUMBER)}
     if names[TEXT] and names[NUMBER]:
         raise ValueError(
@@ -190,15 +183,7 @@ def invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedErr
 
 
 def refuse_types(y: Any, expected: str) -> None:
-    """Raise RefusedError if the declared type of labels or outcomes is invalid for them.
-
-    Parameters
-    ----------
-    y : array-like
-        Labels or outcomes in any container, of which only the type is read.
-    expected : str
-        Description of valid values, used in the message.
-    """
+    """Raise RefusedError if the declared type of labels or outcomes is invalid for them."""
     kind = kind_of_type(declared_type(y))
     if kind not in (TEXT, NUMBER, BOOLEAN, ANYTHING):
         sklearn_phrase = " Complex data not supported." if kind == "complex numbers" else ""
@@ -282,13 +267,6 @@ def label_positions(labels: NDArray[Any], classes: Sequence[Any]) -> Codes:
 
     Numbers are compared exactly: a large integer does not equal another one that has the same
     float.
-
-    Parameters
-    ----------
-    labels : ndarray, shape (n,)
-        Booleans, numbers or text, or hashable objects.
-    classes : sequence of str, bool, int or float
-        Classes in any order, of built-in types.
     """
     if labels.dtype.kind not in "biuf":
         position_of_class = {label: position for position, label in enumerate(classes)}

@@ -28,30 +28,14 @@ from skpublicdp.typing import Codes, Floats, Mask
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class LabelledRows:
-    """Validated partially labelled rows. The set of labelled rows is public information.
+    """Validated partially labelled rows. The set of labelled rows is public information."""
 
-    Attributes
-    ----------
-    X_labelled : ndarray of float64
-        Private rows that have a label.
-    y_labelled : ndarray of intp
-        Codes of their labels.
-    X_unlabelled : ndarray of float64
-        Private rows that have no label.
-    labelled : ndarray of bool
-        Mask of the labelled rows among the counted private rows, in the order of `X`.
-    classes : ndarray
-        The sorted labels.
-    X_public : ndarray of float64
-        Public rows of `X`, followed by the separate public rows.
-    """
-
-    X_labelled: Floats
-    y_labelled: Codes
-    X_unlabelled: Floats
-    labelled: Mask
-    classes: NDArray[Any]
-    X_public: Floats
+    X_labelled: Floats  # private rows that have a label
+    y_labelled: Codes  # codes of their labels
+    X_unlabelled: Floats  # private rows that have no label
+    labelled: Mask  # mask of the labelled rows among the counted private rows, in the order of `X`
+    classes: NDArray[Any]  # the sorted labels
+    X_public: Floats  # public rows of `X`, followed by the separate public rows
 
     @property
     def n_private(self) -> int:
@@ -192,33 +176,18 @@ def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class MixedRows:
-    """Validated rows with binary labels, which can determine which of the rows are private.
-
-    Attributes
-    ----------
-    X_private : ndarray of float64
-        Private rows.
-    y_private : ndarray of intp
-        Indicator of the private label: 1 for rows with the private label, 0 for other rows.
-    X_public : ndarray of float64
-        Public rows of `X`, followed by the separate public rows.
-    y_public : ndarray of intp
-        Labels of the first public rows, encoded as in `y_private`. Separate public rows can be
-        unlabelled.
-    classes : ndarray
-        The sorted labels.
-    private_code : int
-        Position of the private label in `classes`.
-    label_decides : bool
-        Whether the label of a row decides whether the row is private, so labels are not protected.
-    """
+    """Validated rows with binary labels, which can determine which of the rows are private."""
 
     X_private: Floats
+    # indicator of the private label: 1 for rows with the private label, 0 for other rows
     y_private: Codes
-    X_public: Floats
+    X_public: Floats  # public rows of `X`, followed by the separate public rows
+    # Labels of the first public rows, encoded as in `y_private`. Separate public rows can be
+    # unlabelled.
     y_public: Codes
-    classes: NDArray[Any]
-    private_code: int
+    classes: NDArray[Any]  # the sorted labels
+    private_code: int  # position of the private label in `classes`
+    # whether the label of a row decides whether the row is private, so labels are not protected
     label_decides: bool
 
     @property

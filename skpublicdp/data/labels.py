@@ -125,26 +125,13 @@ def _declared_classes(classes: Any) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private values
 class Targets:
-    """Encoded targets of a fit, which are label codes or outcomes scaled to [0, 1].
+    """Encoded targets of a fit, which are label codes or outcomes scaled to [0, 1]."""
 
-    Attributes
-    ----------
-    private : ndarray, shape (n,)
-        Targets of the private rows.
-    public : ndarray, shape (m_labelled,)
-        Targets of those public rows that have one.
-    has_target : ndarray of bool, shape (m,)
-        Mask of the public rows that have a target.
-    classes : ndarray or None
-        The sorted labels, or None for outcomes.
-    bounds : tuple of float, or None
-        The two outcomes that are scaled to 0 and 1, or None for labels.
-    """
-
-    private: NDArray[Any]
-    public: NDArray[Any]
-    has_target: NDArray[np.bool_]
-    classes: NDArray[Any] | None = None
+    private: NDArray[Any]  # (n,): targets of the private rows
+    public: NDArray[Any]  # (m_labelled,): targets of those public rows that have one
+    has_target: NDArray[np.bool_]  # (m,): mask of the public rows that have a target
+    classes: NDArray[Any] | None = None  # the sorted labels, or None for outcomes
+    # the two outcomes that are scaled to 0 and 1, or None for labels
     bounds: tuple[float, float] | None = None
 
 
@@ -158,15 +145,7 @@ class TargetReader(ABC):
 
     @abstractmethod
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
-        """Return the argument `y` or `y_public` as an array, shape (n,).
-
-        Parameters
-        ----------
-        y : array-like, shape (n,)
-            Targets in any container.
-        name : str
-            Name of the argument, used in error messages.
-        """
+        """Return the argument `y` or `y_public` as an array, shape (n,)."""
 
     def check_public(self, y: Any, public: list[NDArray[Any]]) -> None:  # noqa: B027
         """Raise an error if the declared type of `y` does not suit the public targets."""
@@ -193,18 +172,11 @@ class TargetReader(ABC):
 
 @dataclass(frozen=True)
 class LabelReader(TargetReader):
-    """Reader that encodes the labels of a classifier as class indices.
+    """Reader that encodes the labels of a classifier as class indices."""
 
-    Parameters
-    ----------
-    classes : array-like or None
-        All possible labels. With ``None``, the classes are the labels that occur.
-    min_classes : int
-        Minimum number of classes.
-    """
-
+    # All possible labels. With ``None``, the classes are the labels that occur.
     classes: ArrayLike | None
-    min_classes: int = 1
+    min_classes: int = 1  # minimum number of classes
 
     def column(self, y: Any, name: str = "y") -> NDArray[Any]:
         """Convert labels to an array of text, booleans or whole numbers."""

@@ -23,20 +23,12 @@ CSVW_DATES = {"date", "dateTime", "datetime", "dateTimeStamp"}
 
 @dataclass(frozen=True)
 class ColumnMetadata:
-    """Information from a metadata file about the columns of one table.
+    """Information from a metadata file about the columns of one table."""
 
-    Attributes
-    ----------
-    description : dict of str to tuple or list
-        Bounds (low, high) or a list of categories, for each column described by the file.
-    nullable : frozenset of str
-        Columns whose values can be missing.
-    not_given : dict of str to str
-        For each column without a description, the reason why the description is missing.
-    """
-
+    # bounds (low, high) or a list of categories, for each column described by the file
     description: dict[str, Any] = field(default_factory=dict)
-    nullable: frozenset[str] = frozenset()
+    nullable: frozenset[str] = frozenset()  # columns whose values can be missing
+    # for each column without a description, the reason why the description is missing
     not_given: dict[str, str] = field(default_factory=dict)
 
 
@@ -123,16 +115,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _entries(content: Any, *, is_file: bool) -> dict[str, _Entry] | None:
-    """Return the entries of all columns, or None if the content has no supported format.
-
-    Parameters
-    ----------
-    content : object
-        Parsed content.
-    is_file : bool
-        Whether the content comes from a file. Otherwise, the content may be a description in
-        another form.
-    """
+    """Return the entries of all columns, or None if the content has no supported format."""
     if not isinstance(content, Mapping) or not content:
         return None
     if _is_csvw(content):

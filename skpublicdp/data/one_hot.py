@@ -37,18 +37,12 @@ class OneHotColumn(Column):
     The category of a row is determined by the column that is 1, and is `NONE` if all columns are 0.
     The category is `OTHER` if several columns are 1, or if only columns that are 0 in all public
     rows are 1. Every row has exactly one category, which depends on this row alone.
-
-    Attributes
-    ----------
-    members : tuple of Column
-        The 0/1 columns, in their original order.
-    category_codes : tuple of int
-        For each member, the category code of a row in which only this member is 1. Members that are
-        0 in all public rows have the code of `OTHER`, and are ignored in rows where another member
-        is 1.
     """
 
-    members: tuple[Column, ...] = ()
+    members: tuple[Column, ...] = ()  # the 0/1 columns, in their original order
+    # For each member, the category code of a row in which only this member is 1. Members that are 0
+    # in all public rows have the code of `OTHER`, and are ignored in rows where another member is
+    # 1.
     category_codes: tuple[int, ...] = ()
 
     def fold(self, states: Sequence[NDArray[Any]]) -> NDArray[np.int32]:
@@ -108,8 +102,6 @@ def find_one_hot_runs(
 
     Parameters
     ----------
-    schema : Schema
-        The columns.
     X_public : ndarray of float64, shape (m, n_columns)
         Encoded public rows.
     bounded : collection of int
@@ -150,15 +142,7 @@ def _public_ones(column: Column, values: Floats, is_bounded: bool) -> int | None
 
 
 def _stops_of_runs(ones: Sequence[int | None], m: int) -> list[int]:
-    """Return the possible numbers of leading columns to fold into one column.
-
-    Parameters
-    ----------
-    ones : sequence of int or None
-        Results of `_public_ones` for the columns.
-    m : int
-        Number of public rows.
-    """
+    """Return the possible numbers of leading columns to fold into one column."""
     taken, log_chance, stops = 0, 0.0, []
     for stop, bits in enumerate(ones, start=1):
         if bits is None or taken & bits:

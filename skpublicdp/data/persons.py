@@ -45,20 +45,12 @@ class PersonRows:
 
     Persons are public. The kept rows depend on who shares which rows, and on random ranks, but not
     on any value of a private row. Neighbouring data sets therefore keep the same positions.
-
-    Attributes
-    ----------
-    max_rows : int
-        Maximum number of rows per person.
-    person_of_row : ndarray of intp, shape (n,)
-        Number of the row's person, from 0 to n_persons - 1; -1 for public rows.
-    sizes : ndarray of intp, shape (n_persons,)
-        Number of private rows of each person.
     """
 
-    max_rows: int
+    max_rows: int  # maximum number of rows per person
+    # (n,): number of the row's person, from 0 to n_persons - 1; -1 for public rows
     person_of_row: Codes
-    sizes: Codes
+    sizes: Codes  # (n_persons,): number of private rows of each person
 
     @classmethod
     def read(cls, max_rows: int, groups: Any, private: Mask) -> PersonRows:
@@ -150,19 +142,7 @@ def random_ranks(n: int, ledger: RowChooser) -> Codes:
 def cap_rows_per_group(
     max_rows: int | None, groups: Any, private: Mask, ledger: RowChooser | None = None
 ) -> Mask:
-    """Return a mask of the private rows that count: at most `max_rows` random rows per person.
-
-    Parameters
-    ----------
-    max_rows : int or None
-        Parameter `max_rows_per_group` of the estimator.
-    groups : array-like, shape (n,), or None
-        Person to whom each row belongs. Groups are public.
-    private : ndarray of bool, shape (n,)
-        Mask of the private rows.
-    ledger : Ledger
-        Ledger of the fit, which makes the random choice. It is used only if there are groups.
-    """
+    """Return a mask of the private rows that count: at most `max_rows` random rows per person."""
     persons = read_person_rows(max_rows, groups, private)
     if persons is None:
         return private

@@ -34,25 +34,16 @@ DESCRIBED = "the public rows come from a description that does not depend on the
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DescribedRows:
-    """Synthetic public rows returned by `describe_columns`, which are passed as ``X_public``.
-
-    Attributes
-    ----------
-    columns : dict of str to ndarray
-        Values of each column.
-    nullable : frozenset of str
-        Columns whose values can be missing, according to a metadata file. The generated rows
-        themselves have no missing values.
-    not_given : dict of str to str
-        Columns that a metadata file lists without bounds or categories, with the reason for each.
-    bounds : dict of str to tuple
-        Lowest and highest value of each column of numbers or dates. They are the bounds of each
-        fit with these rows, unless the parameter `bounds` declares others.
-    """
+    """Synthetic public rows returned by `describe_columns`, which are passed as ``X_public``."""
 
     columns: dict[str, NDArray[Any]]
+    # Columns whose values can be missing, according to a metadata file. The generated rows
+    # themselves have no missing values.
     nullable: frozenset[str] = frozenset()
+    # columns that a metadata file lists without bounds or categories, with the reason for each
     not_given: dict[str, str] = field(default_factory=dict)
+    # Lowest and highest value of each column of numbers or dates. They are the bounds of each fit
+    # with these rows, unless the parameter `bounds` declares others.
     bounds: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
     @property
@@ -68,18 +59,7 @@ class DescribedRows:
         return f"<{self.shape[0]} described rows of {', '.join(self.columns)}{lacking}>"
 
     def to_frame(self, library: str = "pandas") -> Any:
-        """Return the rows as a data frame for inspection.
-
-        Parameters
-        ----------
-        library : {"pandas", "polars", "pyarrow"}, default="pandas"
-            Library of the data frame, which must be installed.
-
-        Returns
-        -------
-        DataFrame
-            The rows.
-        """
+        """Return the rows as a data frame for inspection."""
         if library not in LIBRARIES:
             raise ValueError(f"library must be one of {', '.join(LIBRARIES)}; got {library!r}.")
         return Container(library, tuple(self.columns)).build(list(self.columns.values()))
@@ -153,13 +133,6 @@ def mark_described(table: Any, bounds: Mapping[str, tuple[Any, Any]] | None = No
 
     The mark belongs to the object, since an array has no attributes of its own. A copy of the table
     is not marked, and neither is an object without weak references, such as None or a list.
-
-    Parameters
-    ----------
-    table : array or DataFrame
-        The table.
-    bounds : mapping of str to tuple, optional
-        Bounds of the columns, by name, if the table has the columns of described rows.
     """
     key = id(table)
     with suppress(TypeError):
@@ -332,28 +305,6 @@ def reference_sample(
 ) -> NDArray[np.float64]:
     """Return data-independent rows that replace missing public rows.
 
-    Parameters
-    ----------
-    n_features : int
-        Number of columns.
-    bounds : array-like of shape (2,) or (n_features, 2), or dict of position to pair, optional
-        Lowest and highest values, either for all columns together, for each column, or for some
-        columns. The reference is uniform between these bounds. In columns without bounds, it is
-        standard normal.
-    size : int, default=1000
-        Number of rows to generate.
-
-    Returns
-    -------
-    ndarray of float64, shape (size, n_features)
-        Latin hypercube sample, in which each column contains the `size` mid-quantiles in a fixed
-        shuffled order.
-
-    Raises
-    ------
-    ValueError
-        If the bounds have an invalid shape, are not finite or are not increasing.
-
     Examples
     --------
     >>> np.sort(reference_sample(1, bounds=(0, 10), size=5)[:, 0])
@@ -374,13 +325,7 @@ def reference_sample(
 
 
 def warn_no_public(replacement: str) -> None:
-    """Warn that there are no public rows, and name the replacement.
-
-    Parameters
-    ----------
-    replacement : str
-        Clause of the message, such as "the scaler is fitted on a standard-normal reference".
-    """
+    """Warn that there are no public rows, and name the replacement."""
     warn(
         f"No public rows were given, so {replacement}. Pass public rows as X_public, mark them "
         "with is_public, or create rows with skpublicdp.data.describe_columns. In "
@@ -391,18 +336,7 @@ def warn_no_public(replacement: str) -> None:
 
 
 def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -> Floats:
-    """Return an encoded reference sample for the columns of a schema.
-
-    Parameters
-    ----------
-    schema : Schema
-        The columns. In the sample, all categories of a column are equally frequent.
-    bounded : collection of int
-        Positions of the numeric columns with bounds, which have a uniform distribution. Other
-        numeric columns are standard normal.
-    size : int
-        Number of rows to generate.
-    """
+    """Return an encoded reference sample for the columns of a schema."""
     rows = reference_sample(len(schema.columns), None, size)
     uniform = reference_sample(len(schema.columns), (0, 1), size)
     for position, column in enumerate(schema.columns):
@@ -412,17 +346,7 @@ def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -
 
 
 def describe_reference(schema: Schema, bounded: Collection[int], kind: str) -> str:
-    """Return a phrase for messages that describes the distribution of `reference_rows`.
-
-    Parameters
-    ----------
-    schema : Schema
-        The columns.
-    bounded : collection of int
-        Positions of the numeric columns with bounds.
-    kind : str
-        Plural noun for the columns in the message, such as "features".
-    """
+    """Return a phrase for messages that describes the distribution of `reference_rows`."""
     columns = enumerate(schema.columns)
     if all(column.categorical or position in bounded for position, column in columns):
         return "the given bounds"
@@ -430,15 +354,7 @@ def describe_reference(schema: Schema, bounded: Collection[int], kind: str) -> s
 
 
 def spread_evenly(column: Column, fractions: Floats) -> Floats:
-    """Return encoded values at given fractions of a column's range or list of categories.
-
-    Parameters
-    ----------
-    column : Column
-        The column.
-    fractions : ndarray, shape (n,)
-        Numbers in [0, 1). If the fractions are evenly spread, so are the values.
-    """
+    """Return encoded values at given fractions of a column's range or list of categories."""
     if column.categorical:
         return np.floor(fractions * len(column.values))
     values = column.low * (1 - fractions) + column.high * fractions
@@ -453,21 +369,15 @@ N_ADDED_ROWS = 300
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AugmentedSample:
-    """Actual public rows of a fit, together with synthetic rows.
+    """Actual public rows of a fit, together with synthetic rows."""
 
-    Attributes
-    ----------
-    rows : ndarray of float64, shape (m, n_features)
-        Encoded rows: the actual public rows in their original order, followed by added rows.
-    is_synthetic : ndarray of bool, shape (m,)
-        Mask of the rows with at least one value that occurs in no actual public row.
-    spread_columns : frozenset of int
-        Positions of the columns that are not a genuine sample, because some of their values are
-        synthetic or repeated.
-    """
-
+    # (m, n_features): encoded rows: the actual public rows in their original order, followed by
+    # added rows
     rows: Floats
+    # (m,): mask of the rows with at least one value that occurs in no actual public row
     is_synthetic: Mask
+    # positions of the columns that are not a genuine sample, because some of their values are
+    # synthetic or repeated
     spread_columns: frozenset[int] = frozenset()
 
 
@@ -522,8 +432,6 @@ def augment_public(
 
     Parameters
     ----------
-    schema : Schema
-        The columns.
     X_public : ndarray of float64, shape (m, n_features)
         Encoded public rows, of which there is at least one.
     tables : sequence of Table
@@ -638,17 +546,7 @@ def _n_distinct(column: Column, values: Floats) -> int:
 
 
 def _spread_columns(schema: Schema, rows: Floats, columns: Mask) -> Floats:
-    """Return a copy of encoded rows with evenly spread values in the selected columns.
-
-    Parameters
-    ----------
-    schema : Schema
-        The columns.
-    rows : ndarray of float64, shape (n, n_columns)
-        Encoded rows. Values in columns outside the mask are preserved.
-    columns : ndarray of bool, shape (n_columns,)
-        Mask of the columns that receive new values.
-    """
+    """Return a copy of encoded rows with evenly spread values in the selected columns."""
     fractions = reference_sample(rows.shape[1], (0, 1), len(rows))
     changed = rows.copy()
     for position in np.flatnonzero(columns):

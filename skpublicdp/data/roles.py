@@ -43,30 +43,16 @@ SHARED_MEMORY = (
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class RowRoles:
-    """Rows of a fit, separated by role and with validated columns. No private value is read.
+    """Rows of a fit, separated by role and with validated columns. No private value is read."""
 
-    Attributes
-    ----------
-    table : Table
-        Rows in memory. For streamed rows, an empty table with their columns.
-    stream : RowSource or None
-        Streamed rows with their labels, or None if the rows are in memory.
-    is_public : ndarray of bool, shape (n,)
-        Mask of the public rows of `X`.
-    separate : Table or None
-        Rows of `X_public`, or None if there are no separate public rows.
-    public_tables : tuple of Table
-        Public rows of `X`, followed by the rows of `X_public`. Parts without rows are omitted.
-    counted : ndarray of bool, shape (n,), or None
-        Mask of the counted private rows. The mask is None until `capped` sets it. The mask is also
-        None if all streamed rows are counted, since a mask of very many rows would be large.
-    """
-
-    table: Table
-    stream: RowSource | None
-    is_public: Mask
-    separate: Table | None
+    table: Table  # Rows in memory. For streamed rows, an empty table with their columns.
+    stream: RowSource | None  # streamed rows with their labels, or None if the rows are in memory
+    is_public: Mask  # (n,): mask of the public rows of `X`
+    separate: Table | None  # rows of `X_public`, or None if there are no separate public rows
+    # Public rows of `X`, followed by the rows of `X_public`. Parts without rows are omitted.
     public_tables: tuple[Table, ...]
+    # (n,): mask of the counted private rows. The mask is None until `capped` sets it. The mask is
+    # also None if all streamed rows are counted, since a mask of very many rows would be large.
     counted: Mask | None = None
 
     @property
@@ -229,13 +215,7 @@ def _is_boolean(value: Any) -> bool:
 
 
 def warn_if_sliced(n: int, n_public: int) -> None:
-    """Warn if `X_public` has as many rows as `X`, since cross-validation may have split both.
-
-    Parameters
-    ----------
-    n, n_public : int
-        Number of rows of `X` and of `X_public`.
-    """
+    """Warn if `X_public` has as many rows as `X`, since cross-validation may have split both."""
     if n == n_public:
         warn(
             f"X_public has exactly as many rows as X ({n}), and scikit-learn's cross-validation "
@@ -261,18 +241,11 @@ def read_public(
         Estimator that stores the number and the names of the columns.
     X : Table
         Rows of the argument `X`, from which only types and memory addresses are read.
-    X_public : array-like, DataFrame, DescribedRows or None
-        Public rows.
     numeric : bool
         Whether text and categorical columns are rejected.
     n_rows : int, optional
         Number of rows of a streamed `X`. If this number is given, `X` is an empty table with the
         columns of the stream.
-
-    Returns
-    -------
-    Table or None
-        The public rows, or None if `X_public` is missing or empty.
     """
     if X_public is None:
         return None

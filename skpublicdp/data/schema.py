@@ -52,18 +52,10 @@ reference sample of such a column is standard normal and lies between -8 and 8.
 
 @dataclass(frozen=True, eq=False)
 class Schema:
-    """Descriptions of all columns and the container of the rows.
+    """Descriptions of all columns and the container of the rows."""
 
-    Attributes
-    ----------
-    columns : tuple of Column
-        Descriptions of the columns, in order.
-    container : Container
-        Library and labels of the table passed to `fit`.
-    """
-
-    columns: tuple[Column, ...]
-    container: Container
+    columns: tuple[Column, ...]  # descriptions of the columns, in order
+    container: Container  # library and labels of the table passed to `fit`
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,17 +79,6 @@ class Schema:
 
         Numbers are clipped to the bounds, and categories are converted to codes. Each row is
         encoded independently of all other rows.
-
-        Parameters
-        ----------
-        table : Table
-            Rows with the columns of the schema.
-        clamp : bool
-            Whether numbers outside the bounds are clipped to them.
-        types : sequence of ColumnType, optional
-            Types on which error messages depend. By default, these are the types of the table. For
-            a chunk, the types of all rows should be passed, so that messages do not depend on the
-            chunk.
         """
         encoded = np.empty(table.shape, order="F")
         coders = [partial(column.encode, clamp=clamp) for column in self.columns]
@@ -108,17 +89,7 @@ class Schema:
     def codes(
         self, table: Table, coders: Sequence[Coder], types: Sequence[ColumnType] | None = None
     ) -> list[NDArray[Any]]:
-        """Return a list with the codes of each column, shape (n_rows,).
-
-        Parameters
-        ----------
-        table : Table
-            Rows with the columns of the schema.
-        coders : sequence of callable
-            Elementwise function for each column, which maps values to codes.
-        types : sequence of ColumnType, optional
-            Types on which error messages depend, as in `encode`.
-        """
+        """Return a list with the codes of each column, shape (n_rows,)."""
         return [codes for _, codes in self._encoded_columns(table, coders, types)]
 
     def _encoded_columns(
@@ -345,15 +316,6 @@ def _is_categorical(
     The declared type decides. A column of dtype object is categorical if its public values include
     text or booleans. All columns of an array have the same type, so booleans in arrays are treated
     as numbers.
-
-    Parameters
-    ----------
-    types : sequence of ColumnType
-        Type of the column in `X`, followed by the types in the public tables.
-    is_frame : bool
-        Whether `X` is a frame.
-    public_parts : sequence of ndarray
-        Public values of the column in several parts.
     """
     kind = types[0].kind
     if kind in (NUMBER, DATE):
@@ -377,8 +339,6 @@ def _categorical_column(
 
     Parameters
     ----------
-    name : str
-        Name of the column.
     types : sequence of ColumnType
         Types of the column in `X` and in the public tables.
     public_parts : sequence of ndarray
@@ -441,11 +401,6 @@ def _declaring_type(types: Sequence[ColumnType]) -> ColumnType:
 
     Types of public tables precede that of `X`, since one private value that is no category makes a
     column of `X` text or objects. A declared order precedes, because others have lost it.
-
-    Parameters
-    ----------
-    types : sequence of ColumnType
-        Type of the column in `X`, followed by the types in the public tables.
     """
     X_type, *public_types = types
     candidates = [type_ for type_ in (*public_types, X_type) if type_.kind == CATEGORY]
@@ -469,8 +424,6 @@ def _numeric_column(
 
     Parameters
     ----------
-    name : str
-        Name of the column.
     type_ : ColumnType
         Type of the column in `X`.
     public_parts : sequence of ndarray

@@ -24,24 +24,6 @@ def scratch_array(
     A large array is mapped from an unnamed temporary file that only its owner can read. The system
     deletes this file when the array is deleted or when the process ends, even if it crashes.
 
-    Parameters
-    ----------
-    shape : tuple of int
-        Shape of the array.
-    dtype : dtype
-        Data type, which must have a fixed width.
-    limit : int, default=2**28
-        Maximum size, in bytes, of an array in ordinary memory.
-
-    Returns
-    -------
-    ndarray of the given shape and type
-
-    Raises
-    ------
-    OSError
-        If the directory for temporary files (`TMPDIR`) has too little free space.
-
     Examples
     --------
     >>> codes = scratch_array((4, 2), np.uint8)

@@ -42,27 +42,14 @@ UNUSABLE: dict[type, str] = {
 
 @dataclass(frozen=True)
 class ColumnType:
-    """Declared type of a column. The type does not depend on values.
+    """Declared type of a column. The type does not depend on values."""
 
-    Attributes
-    ----------
-    kind : str
-        One of the column kinds, or the name of an unreadable type.
-    categories : tuple or None
-        Declared categories of a categorical column, or None if the type declares no categories.
-    nullable : bool
-        Whether values can be missing.
-    ordered : bool
-        Whether the type declares an order of categories.
-    time_zone : str or None
-        Time zone of dates, or None if the type declares no time zone.
-    """
-
-    kind: str
+    kind: str  # one of the column kinds, or the name of an unreadable type
+    # declared categories of a categorical column, or None if the type declares no categories
     categories: tuple[Any, ...] | None = None
-    nullable: bool = True
-    ordered: bool = False
-    time_zone: str | None = None
+    nullable: bool = True  # whether values can be missing
+    ordered: bool = False  # whether the type declares an order of categories
+    time_zone: str | None = None  # time zone of dates, or None if the type declares no time zone
 
     @property
     def declared_type(self) -> DeclaredType | None:
@@ -388,15 +375,7 @@ def table_width(table: Any) -> int:
 
 
 def take_rows(table: Any, positions: Codes) -> Any:
-    """Return a copy of the rows at given positions, in a container of the same kind.
-
-    Parameters
-    ----------
-    table : array, sparse matrix, frame, series or list
-        Rows to select from, or one value per row.
-    positions : ndarray of int
-        Positions in any order, possibly repeated.
-    """
+    """Return a copy of the rows at given positions, in a container of the same kind."""
     if isinstance(table, list | tuple):
         return [table[position] for position in positions]
     if hasattr(table, "iloc"):

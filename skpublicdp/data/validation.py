@@ -74,11 +74,6 @@ def read_table(
         Name of the argument, used in error messages.
     kinds : bool
         Whether columns must have the same kinds as in `fit`.
-
-    Returns
-    -------
-    Table
-        The rows in their original container.
     """
     check_container(estimator, X, name)
     if is_frame(X):
@@ -141,8 +136,6 @@ def _encoding_advice(estimator: Any, kinds: Mapping[Any, str]) -> str:
 
     Parameters
     ----------
-    estimator : estimator
-        The estimator.
     kinds : mapping of str or int to str
         Kind of each of these columns, indexed by name or, in an array, by position.
     """

@@ -45,7 +45,7 @@ def is_missing(value: Any) -> bool:
 
 
 def to_numbers(
-    values: NDArray[Any],
+    values: NDArray[Any],  # (n,)
     name: str,
     offset: int = 0,
     *,
@@ -55,19 +55,6 @@ def to_numbers(
     """Return the values of a column minus an offset, as floats. Errors quote no value.
 
     Each value is converted independently of all others. Dates become microseconds since 1970.
-
-    Parameters
-    ----------
-    values : ndarray, shape (n,)
-        Numbers, dates or objects, possibly masked.
-    name : str
-        Name of the column for the error message.
-    offset : int
-        Number subtracted before the conversion to float, if the data type allows it.
-    nullable : bool
-        Whether the error message refers to a column that can have missing values.
-    dates : bool
-        Whether the values are dates. Text in ISO format is then read as dates.
     """
     refusal = NotNumbersError(not_numbers_message([name], nullable, [name] if dates else []))
     if dates and values.dtype.kind in "OUT":

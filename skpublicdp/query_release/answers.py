@@ -84,21 +84,15 @@ class CDFAnswers(ReleasedAnswers):
 
 
 class TableQueries(NamedTuple):
-    """Queries that restrict the same columns and are therefore answered by a single table.
+    """Queries that restrict the same columns and are therefore answered by a single table."""
 
-    Attributes
-    ----------
-    columns : tuple of int
-        Positions of the columns. If queries restrict no column, and therefore hold for all rows,
-        the tuple is empty.
-    indices : ndarray of int, shape (n_table_queries,)
-        Positions of these queries in the array that contains all queries.
-    codes : tuple of ndarray of int, each of shape (n_table_queries,)
-        For each column, the code that each query requires, i.e. an index into the table.
-    """
-
+    # Positions of the columns. If queries restrict no column, and therefore hold for all rows, the
+    # tuple is empty.
     columns: tuple[int, ...]
+    # (n_table_queries,): positions of these queries in the array that contains all queries
     indices: NDArray[np.intp]
+    # (n_table_queries,): for each column, the code that each query requires, i.e. an index into the
+    # table.
     codes: tuple[Integers, ...]
 
 
@@ -407,29 +401,15 @@ def by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:
 
 @dataclass(frozen=True, eq=False)
 class FittedRelease:
-    """Results of a single fit, in a format common to all methods.
+    """Results of a single fit, in a format common to all methods."""
 
-    Attributes
-    ----------
-    queries : QueryClass
-        Query class, which is bound to the schema.
-    schema : Schema
-        The columns.
-    answers : ReleasedAnswers
-        The released results.
-    effective_public_size : float
-        Effective size of the public sample, in private rows.
-    promise : Promise
-        Error bound of ``method="pmw"``, or the reason why no bound is available.
-    mean_weight : float or None
-        Released mean of the survey weights, in units of the declared maximum.
-    """
-
-    queries: QueryClass
+    queries: QueryClass  # query class, which is bound to the schema
     schema: Schema
-    answers: ReleasedAnswers
-    effective_public_size: float
+    answers: ReleasedAnswers  # the released results
+    effective_public_size: float  # effective size of the public sample, in private rows
+    # error bound of ``method="pmw"``, or the reason why no bound is available
     promise: Promise = UNPROVED
+    # released mean of the survey weights, in units of the declared maximum
     mean_weight: float | None = None
 
     def warn_of_mean_weight(self) -> None:

@@ -34,56 +34,31 @@ class BinnedRanges(NamedTuple):
     """Ranges of numbers, each expressed as a sum of entire and partial bins.
 
     All attributes are arrays of shape (n_ranges, n_bins).
-
-    Attributes
-    ----------
-    shares : ndarray
-        Fraction of each bin's mass that lies in the range, from 0 to 1.
-    is_cut : ndarray of bool
-        Whether the range ends inside the bin. If so, the share is estimated from the rows in the
-        bin.
     """
 
-    shares: Floats
+    shares: Floats  # fraction of each bin's mass that lies in the range, from 0 to 1
+    # Whether the range ends inside the bin. If so, the share is estimated from the rows in the bin.
     is_cut: NDArray[np.bool_]
 
 
 class LinearFunctions(NamedTuple):
-    """Posterior of linear functions of the bin fractions, as arrays of shape (n,).
+    """Posterior of linear functions of the bin fractions, as arrays of shape (n,)."""
 
-    Attributes
-    ----------
-    prior_means, means : ndarray
-        Prior mean and posterior mean of each function.
-    noise : ndarray
-        Part of the posterior variance that is due to the noise.
-    prior : ndarray
-        Part of the posterior variance that is due to the prior.
-    """
-
+    # prior mean and posterior mean of each function
     prior_means: Floats
     means: Floats
-    noise: Floats
-    prior: Floats
+    noise: Floats  # part of the posterior variance that is due to the noise
+    prior: Floats  # part of the posterior variance that is due to the prior
 
 
 class BinMeans(NamedTuple):
-    """Mean of the numbers in each bin, as estimated from weighted rows.
-
-    Attributes
-    ----------
-    means : ndarray
-        Means.
-    variances : ndarray
-        Variance of the numbers in each bin. A bin without rows is treated as if it had one row at
-        each end.
-    ends : ndarray of shape (2, n_bins)
-        Lower and upper ends of the bins.
-    """
+    """Mean of the numbers in each bin, as estimated from weighted rows."""
 
     means: Floats
+    # Variance of the numbers in each bin. A bin without rows is treated as if it had one row at
+    # each end.
     variances: Floats
-    ends: Floats
+    ends: Floats  # (2, n_bins): lower and upper ends of the bins
 
 
 def condition_on_value(
@@ -113,29 +88,17 @@ def condition_on_value(
 
 @dataclass(frozen=True, eq=False)
 class BinnedColumn:
-    """CDF, quantiles and intervals of a numeric column, computed from released tables.
+    """CDF, quantiles and intervals of a numeric column, computed from released tables."""
 
-    Attributes
-    ----------
-    distribution : WeightedRows
-        Values of the column, with weights that reproduce the released tables.
-    cuts : ndarray of shape (n_bins - 1,)
-        Cuts between the bins, which are the ranges (cuts[i - 1], cuts[i]].
-    bounds : tuple of float
-        Bounds of the column. Numbers outside these bounds are moved to the nearer bound.
-    posterior : TablePosterior
-        Posterior of this column's one-way table.
-    noisy : NoisyFractions
-        Noisy fractions of the rows in each bin.
-    rows_inside : float
-        Effective size, in private rows, of the public sample of numbers inside the bins.
-    """
-
+    # values of the column, with weights that reproduce the released tables
     distribution: WeightedRows
+    # (n_bins - 1,): cuts between the bins, which are the ranges (cuts[i - 1], cuts[i]]
     cuts: Floats
+    # Bounds of the column. Numbers outside these bounds are moved to the nearer bound.
     bounds: tuple[float, float]
-    posterior: TablePosterior
-    noisy: NoisyFractions
+    posterior: TablePosterior  # posterior of this column's one-way table
+    noisy: NoisyFractions  # noisy fractions of the rows in each bin
+    # effective size, in private rows, of the public sample of numbers inside the bins
     rows_inside: float
 
     def cdf(self, x: Floats) -> Floats:
@@ -153,40 +116,13 @@ class BinnedColumn:
     def fraction_intervals(
         self, above: Floats, up_to: Floats, level: float, *, simultaneous: bool = False
     ) -> Floats:
-        """Return intervals for the fractions of rows with above < x <= up_to.
-
-        Parameters
-        ----------
-        above, up_to : ndarray of shape (n,)
-            Ends of the ranges, which may be infinite.
-        level : float
-            Coverage.
-        simultaneous : bool, default=False
-            Whether all intervals hold jointly with the given coverage. Joint intervals contain the
-            intervals computed from the noisy answers alone, so they do not depend on a model.
-
-        Returns
-        -------
-        ndarray of shape (n, 2)
-        """
+        """Return intervals for the fractions of rows with above < x <= up_to."""
         n_simultaneous = len(up_to) if simultaneous else None
         answers = self.cdf(up_to) - self.cdf(above)
         return self._intervals(self._binned_ranges(above, up_to), answers, level, n_simultaneous)
 
     def quantile_interval(self, p: Floats, level: float, *, simultaneous: bool = False) -> Floats:
-        """Return all numbers at which the confidence interval of the CDF contains p.
-
-        Parameters
-        ----------
-        p : ndarray
-            Fractions between 0 and 1.
-        level, simultaneous
-            As in `fraction_intervals`.
-
-        Returns
-        -------
-        ndarray of shape (..., 2)
-        """
+        """Return all numbers at which the confidence interval of the CDF contains p."""
         numbers = self._possible_ends()
         n_simultaneous = p.size if simultaneous else None
         ranges = self._binned_ranges(np.full(len(numbers), -np.inf), numbers)
@@ -475,20 +411,7 @@ class BinnedColumn:
         return low, high
 
     def _posterior_mixture(self, shares: Floats, sizes: EffectiveSizePosterior) -> NormalMixture:
-        """Return the posterior of sums of bins, with one normal component per effective size.
-
-        Parameters
-        ----------
-        shares : ndarray of shape (n_sums, n_bins)
-            Coefficients of each sum.
-        sizes : EffectiveSizePosterior
-            Posterior of the effective public sample size.
-
-        Returns
-        -------
-        NormalMixture
-            Mixture whose prior variance is given per unit of q (1 - q), where q is the sum.
-        """
+        """Return the posterior of sums of bins, with one normal component per effective size."""
         components = [
             self._posterior_component(shares, n_rows, weight)
             for n_rows, weight in zip(sizes.rows, sizes.weights, strict=True)
@@ -496,22 +419,7 @@ class BinnedColumn:
         return NormalMixture(*(np.stack(arrays) for arrays in zip(*components, strict=True)))
 
     def _posterior_component(self, shares: Floats, n_rows: float, weight: float) -> NormalMixture:
-        """Return the posterior of sums of bins if public rows are worth `n_rows` private rows.
-
-        Parameters
-        ----------
-        shares : ndarray of shape (n_sums, n_bins)
-            Coefficients of each sum.
-        n_rows : float
-            Effective size of the public sample, in private rows.
-        weight : float
-            Posterior probability of this effective size.
-
-        Returns
-        -------
-        NormalMixture
-            Mixture with a single component, whose arrays have shape (n_sums,).
-        """
+        """Return the posterior of sums of bins if public rows are worth `n_rows` private rows."""
         posterior = self._linear_functions(shares, n_rows)
         estimates = np.clip(shares @ self.posterior.estimate, 0, 1)
         prior_means = posterior.prior_means
@@ -571,11 +479,6 @@ class BinnedColumn:
         The share of a cut bin is estimated from the rows in the bin. The bounds on this share are
         the ends of the Wilson (1927) score interval. The bounds for several bins are added in
         quadrature.
-
-        Returns
-        -------
-        excess, shortfall : ndarray of shape (n_ranges,)
-            The sum may be too high by `excess`, or too low by `shortfall`.
         """
         fractions, shares = self.posterior.estimate, ranges.shares
         n_rows = self.rows_inside * fractions  # effective number of rows in each bin

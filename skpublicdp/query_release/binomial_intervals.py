@@ -38,25 +38,6 @@ def binomial_bounds(
     Pearson (1934) invert the tails of a binomial. The tails are computed by a saddle-point
     approximation.
 
-    Parameters
-    ----------
-    noisy : array-like of float
-        Observed fractions of the n persons, with noise added.
-    variance : array-like of float
-        Noise variance, at least 0. Broadcasts with `noisy`.
-    n : float or ndarray
-        Number of persons. Broadcasts with `noisy`.
-    failure : float
-        Failure probability of each of the two bounds, below 1/2.
-    gaussian : bool
-        Whether the noise is Gaussian. If False, the noise is discrete Laplace.
-
-    Returns
-    -------
-    low, high : ndarray of float
-        Bounds on p. For every fraction p between the bounds, both tails of the noisy count have
-        probability at least `failure`.
-
     References
     ----------
     Lugannani and Rice (1980), Saddle point approximation for the distribution of the sum of
@@ -79,18 +60,11 @@ def binomial_bounds(
 
 
 class _SaddlePoint(NamedTuple):
-    """Population fractions with a given saddle point, and their tail probabilities.
+    """Population fractions with a given saddle point, and their tail probabilities."""
 
-    Attributes
-    ----------
-    fraction : ndarray
-        Success probabilities p for which Binomial(n, p) plus noise has the given saddle point.
-    tail : ndarray
-        Probability, for this p, that a noisy sum is at most the noisy count.
-    """
-
+    # success probabilities p for which Binomial(n, p) plus noise has the given saddle point
     fraction: Floats
-    tail: Floats
+    tail: Floats  # probability, for this p, that a noisy sum is at most the noisy count
 
 
 def _upper_bounds(

@@ -190,25 +190,14 @@ class CalibratedAnswers(TableAnswers):
 
 @dataclass(frozen=True, eq=False)
 class _CalibrationEffect:
-    """Effect of calibration on each released table: the new fractions and standard deviations.
+    """Effect of calibration on each released table: the new fractions and standard deviations."""
 
-    Attributes
-    ----------
-    codes : ndarray of int, shape (n_rows, n_columns)
-        Codes of the weighted rows.
-    before, after : ndarray of shape (n_rows,)
-        Weights of the rows before and after raking to the known margins.
-    release : MarginalRelease
-        Release before calibration.
-    known : dict of tuple of int to ndarray
-        The known margins, including all lower-order margins that follow from them.
-    """
-
-    codes: Integers
+    codes: Integers  # (n_rows, n_columns): codes of the weighted rows
+    # (n_rows,): weights of the rows before and after raking to the known margins
     before: Floats
     after: Floats
-    release: MarginalRelease
-    known: Fractions
+    release: MarginalRelease  # release before calibration
+    known: Fractions  # the known margins, including all lower-order margins that follow from them
 
     def fractions(self) -> Fractions:
         """Return the calibrated tables; wider tables match the margins of narrower ones."""

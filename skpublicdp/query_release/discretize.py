@@ -29,21 +29,13 @@ MAX_BINNED_CELLS = 1 << 20
 
 
 class Discretizer(ABC):
-    """Map from encoded rows to integer codes, and the tables to release over these codes.
+    """Map from encoded rows to integer codes, and the tables to release over these codes."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Number of codes of each column. The codes are integers from 0 to size - 1.
-    workload : list of tuple of int
-        The tables, each a tuple of column positions.
-    cdfs : dict of int to ReleasedCDF
-        The released CDFs of numeric columns, by column position. This dict is empty if only tables
-        are released.
-    """
-
+    # Number of codes of each column. The codes are integers from 0 to size - 1.
     sizes: tuple[int, ...]
-    workload: list[tuple[int, ...]]
+    workload: list[tuple[int, ...]]  # the tables, each a tuple of column positions
+    # The released CDFs of numeric columns, by column position. This dict is empty if only tables
+    # are released.
     cdfs: dict[int, ReleasedCDF]
 
     @abstractmethod

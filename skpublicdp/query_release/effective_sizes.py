@@ -36,19 +36,12 @@ noise."""
 
 
 class EffectiveSizePosterior(NamedTuple):
-    """Posterior distribution of the effective public sample size, in private rows.
+    """Posterior distribution of the effective public sample size, in private rows."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_sizes,)
-        Possible effective numbers of rows.
-    parts : ndarray of shape (n_sizes, n_parts)
-        Joint probability of each size and each part of the shift variance's posterior. The parts
-        lie between consecutive `SHIFT_QUANTILE_LEVELS`. The entire mass of a part belongs to one
-        size, so each column has exactly one positive entry.
-    """
-
-    rows: Floats
+    rows: Floats  # (n_sizes,): possible effective numbers of rows
+    # (n_sizes, n_parts): joint probability of each size and each part of the shift variance's
+    # posterior. The parts lie between consecutive `SHIFT_QUANTILE_LEVELS`. The entire mass of a
+    # part belongs to one size, so each column has exactly one positive entry.
     parts: Floats
 
     @property
@@ -67,11 +60,6 @@ class EffectiveSizePosterior(NamedTuple):
 
         For example, `condition` can be the posterior for one-way tables, and `self` the posterior
         for wider tables. Both shifts are assumed to lie in the same part of their posteriors.
-
-        Returns
-        -------
-        ndarray of shape (n_condition_sizes, n_sizes)
-            Conditional probabilities; each row sums to 1.
         """
         has_part = (self.parts > 0).astype(np.float64)  # (n_sizes, n_parts)
         joint: Floats = condition.parts @ has_part.T  # (n_condition_sizes, n_sizes)
@@ -96,20 +84,6 @@ def effective_sample_size(
     * (base_variance + shift) + noise_variance``. The prior of the shift variance has half of its
     mass at 0, and the other half is spread evenly over the other points of `SHIFT_VARIANCE_GRID`.
     The posterior median is therefore 0 if noise hides the shift.
-
-    Parameters
-    ----------
-    squared_differences : ndarray
-        Squared differences between noisy and public answers.
-    variance_per_shift : ndarray
-        Variance of each difference per unit of shift variance.
-    noise_variance : ndarray or float
-        Noise variance of each answer.
-    base_variance : float
-        Inverse of the effective sample size without shift.
-    degrees_of_freedom : ndarray or float, default=1
-        Degrees of freedom of each difference. The number is below 1 for differences that are
-        constrained to sum to zero.
 
     Examples
     --------

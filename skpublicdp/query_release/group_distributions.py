@@ -36,37 +36,20 @@ class IntervalOptions(NamedTuple):
 
 
 class GroupDistribution(NamedTuple):
-    """Distribution of a numeric column within one group.
+    """Distribution of a numeric column within one group."""
 
-    Attributes
-    ----------
-    number : int
-        Position of the group among the cells of the table of groups, in the order of `table`.
-    distribution : WeightedRows or BinnedColumn
-        The distribution. Only a `BinnedColumn` provides intervals.
-    """
-
+    # position of the group among the cells of the table of groups, in the order of `table`
     number: int
-    distribution: Any
+    distribution: Any  # The distribution. Only a `BinnedColumn` provides intervals.
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnByGroup:
-    """A numeric column of released tables, split by groups of rows.
-
-    Attributes
-    ----------
-    released : FittedRelease
-        The release.
-    position : int
-        Position of the numeric column.
-    groups : sequence of int
-        Positions of the columns that define the groups.
-    """
+    """A numeric column of released tables, split by groups of rows."""
 
     released: FittedRelease
-    position: int
-    groups: Sequence[int]
+    position: int  # position of the numeric column
+    groups: Sequence[int]  # positions of the columns that define the groups
 
     @property
     def column(self) -> Column:
@@ -99,15 +82,7 @@ class ColumnByGroup:
         return self._describe(evaluate, with_intervals=options is not None)
 
     def quantile(self, levels: Floats, options: IntervalOptions | None = None) -> Any:
-        """Return the quantiles within each group, as a frame or a dict.
-
-        Parameters
-        ----------
-        levels : ndarray of shape (n,)
-            Fractions between 0 and 1.
-        options : IntervalOptions, optional
-            If given, confidence intervals are added.
-        """
+        """Return the quantiles within each group, as a frame or a dict."""
 
         def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
             """Return the columns of values for one group."""

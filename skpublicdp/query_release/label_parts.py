@@ -263,17 +263,7 @@ def _with_joint_bounds(release: Any, other: Any) -> Any:
 
 
 def _label_share(labels: Any, queries: Any, fillers: Floats) -> tuple[float, float | None]:
-    """Return the released share of rows with label 1, and the bound on the error of this share.
-
-    Parameters
-    ----------
-    labels : object
-        Release fitted to the points that encode the labels.
-    queries : ndarray of shape (n_queries, ...)
-        Queries.
-    fillers : ndarray of float64, shape (2, n_features)
-        The two points.
-    """
+    """Return the released share of rows with label 1, and the bound on the error of this share."""
     at_fillers = None if labels is None else np.asarray(labels.holds(queries, fillers))
     if at_fillers is None or (at_fillers[:, 0] == at_fillers[:, 1]).all():
         raise ValueError(

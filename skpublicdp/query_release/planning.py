@@ -225,28 +225,15 @@ def _noise(epsilon: float | Fraction, n: int, delta: float | Fraction | None) ->
 
 
 class _PrivateSample(NamedTuple):
-    """Description of the private sample in a planned release.
+    """Description of the private sample in a planned release."""
 
-    Attributes
-    ----------
-    n : int
-        Number of rows.
-    rows_per_person : int
-        Number of rows per person, which are protected together.
-    total : float
-        Expected sum of the weights of all rows, in units of the maximum weight. Without weights,
-        the total is n.
-    size : float
-        Effective sample size for tables and lists.
-    noise_share : Fraction
-        Share of the budget for the tables.
-    """
-
-    n: int
-    rows_per_person: int
+    n: int  # number of rows
+    rows_per_person: int  # number of rows per person, which are protected together
+    # Expected sum of the weights of all rows, in units of the maximum weight. Without weights, the
+    # total is n.
     total: float
-    size: float
-    noise_share: Fraction
+    size: float  # effective sample size for tables and lists
+    noise_share: Fraction  # share of the budget for the tables
 
     @property
     def is_weighted(self) -> bool:
@@ -326,31 +313,13 @@ def _error_function(
 
 
 class _Samples(NamedTuple):
-    """Numbers of rows.
+    """Numbers of rows."""
 
-    Attributes
-    ----------
-    n : float
-        Number of private rows, or their effective number if rows are weighted.
-    m : int
-        Public rows.
-    """
-
-    n: float
-    m: int
+    n: float  # number of private rows, or their effective number if rows are weighted
+    m: int  # public rows
 
     def error(self, row_variance: Floats, noise: Floats, prior_precision: Floats) -> Floats:
-        """Return the expected squared errors of estimated population fractions.
-
-        Parameters
-        ----------
-        row_variance : ndarray
-            Variance p (1 - p) of a single row, above 0.
-        noise : ndarray
-            Noise variance of the private answer for each fraction.
-        prior_precision : ndarray
-            Precision of the prior knowledge about each fraction before any rows are seen.
-        """
+        """Return the expected squared errors of estimated population fractions."""
         # the prior is for the fraction of private rows, so its variance includes both samples
         pooled_precision = self.n * self.m / (self.n + self.m) / row_variance + prior_precision
         private_weight = 1 / (1 + noise * pooled_precision)
@@ -452,21 +421,11 @@ def _cdf_error(
 
 
 class _PrefixSumNoise(NamedTuple):
-    """Noise in all prefix sums under a strategy whose answers have noise of variance 1.
+    """Noise in all prefix sums under a strategy whose answers have noise of variance 1."""
 
-    Attributes
-    ----------
-    variances : ndarray of shape (n_cells - 1,)
-        Noise variance of each prefix sum.
-    largest : float
-        Expected maximum of the absolute noise.
-    sensitivity : Sensitivity
-        Sensitivity of the strategy's answers.
-    """
-
-    variances: Floats
-    largest: float
-    sensitivity: Sensitivity
+    variances: Floats  # (n_cells - 1,)
+    largest: float  # expected maximum of the absolute noise
+    sensitivity: Sensitivity  # sensitivity of the strategy's answers
 
 
 @lru_cache(maxsize=64)
@@ -485,13 +444,6 @@ def _prefix_sum_noise(n_cells: int, is_gaussian: bool) -> _PrefixSumNoise:
 
 def _expected_largest(deviations: Floats, counts: Floats) -> float:
     """Return the expected maximum of the absolute values of independent normal variables.
-
-    Parameters
-    ----------
-    deviations : ndarray of shape (n_groups,)
-        Standard deviation of the variables in each group, above 0.
-    counts : ndarray of shape (n_groups,)
-        Number of variables in each group.
 
     Notes
     -----

@@ -126,9 +126,9 @@ def _public_prior(public: NDArray[np.integer]) -> tuple[Floats, Floats]:
 
 
 def _posterior(
-    values: Floats,
+    values: Floats,  # (n_queries,)
     *,
-    noise_variance: Floats,
+    noise_variance: Floats,  # (n_queries,)
     prior_mean: Floats,
     prior_covariance: Floats,
     base_scale: float,
@@ -143,17 +143,6 @@ def _posterior(
     The diagonal matrix D whitens the noise. Let U and λ be the eigenvectors and eigenvalues of the
     prior covariance after whitening. Then (P + W)⁻¹ = D U diag(1 / (scale λ + 1)) Uᵀ D. This
     formula remains precise if the noise is close to zero.
-
-    Parameters
-    ----------
-    values, noise_variance : ndarray of shape (n_queries,)
-        Noisy fractions and their noise variances.
-    prior_mean, prior_covariance : ndarray of shapes (n_queries,) and (n_queries, n_queries)
-        Prior mean of the fractions, and the covariance of the answers for a single row.
-    base_scale : float
-        The scale if public and private rows have the same distribution.
-    effective_size : float, optional
-        Inverse of the scale. By default, the scale is `base_scale` plus the estimated shift.
     """
     whitening = 1 / np.sqrt(noise_variance)
     eigenvalues, eigenvectors = np.linalg.eigh(prior_covariance * whitening[:, None] * whitening)

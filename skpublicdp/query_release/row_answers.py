@@ -54,17 +54,7 @@ class ReleasedAnswers(ABC):
     def share_intervals(
         self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool
     ) -> Floats:
-        """Return intervals for the share of each cell within a group of rows, shape (n_cells, 2).
-
-        Parameters
-        ----------
-        cells : ndarray of int, shape (n_cells, n_columns)
-            Encoded queries about cells of one table.
-        groups : ndarray of int, shape (n_cells, n_columns)
-            The same queries with `WILDCARD` in the columns that do not define the group.
-        level, simultaneous
-            As in `intervals`.
-        """
+        """Return intervals for the share of each cell within a group, shape (n_cells, 2)."""
         raise NotImplementedError  # implemented only for answers from tables with `has_intervals`
 
     def check_released(self, columns: tuple[int, ...]) -> None:
@@ -98,17 +88,7 @@ class ReleasedAnswers(ABC):
         return self.rows.sample(n, generator)
 
     def compare_rows(self, rows: Floats, level: float, names: Sequence[str]) -> list[TableFidelity]:
-        """Compare encoded rows with each released table and CDF, if there are any.
-
-        Parameters
-        ----------
-        rows : ndarray of float64, shape (n, n_features)
-            Encoded rows.
-        level : float
-            Coverage of the intervals.
-        names : sequence of str
-            Names of the columns.
-        """
+        """Compare encoded rows with each released table and CDF, if there are any."""
         return []
 
 
@@ -135,18 +115,10 @@ class RowAnswers(ReleasedAnswers):
 
 @dataclass(frozen=True, eq=False)
 class MemberAnswers(RowAnswers):
-    """Answers to arbitrary queries, each taken from the nearest member of a cover.
+    """Answers to arbitrary queries, each taken from the nearest member of a cover."""
 
-    Attributes
-    ----------
-    member_index : object
-        Search index for the nearest members; see `QueryCover.member_index`.
-    member_answers : ndarray of shape (n_members,)
-        Released answers of the members.
-    """
-
-    member_index: Any
-    member_answers: Floats
+    member_index: Any  # search index for the nearest members; see `QueryCover.member_index`
+    member_answers: Floats  # (n_members,): released answers of the members
     answers_are_of_rows = False
 
     def answer(self, Q: NDArray[Any]) -> Floats:

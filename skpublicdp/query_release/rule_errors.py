@@ -125,20 +125,11 @@ class ErrorQueries(CustomQueries):
 
 
 class _CoverSource(NamedTuple):
-    """Parameters of a cover whose members are the rules of `ErrorQueries`.
-
-    Attributes
-    ----------
-    cover : Cover
-        The cover.
-    hypotheses : HypothesisClass
-        The class covered by these rules.
-    m, n_features : int
-        Shape of the public rows from which the cover was built.
-    """
+    """Parameters of a cover whose members are the rules of `ErrorQueries`."""
 
     cover: Cover
-    hypotheses: HypothesisClass
+    hypotheses: HypothesisClass  # the class covered by these rules
+    # shape of the public rows from which the cover was built
     m: int
     n_features: int
 

@@ -47,18 +47,10 @@ disagree."""
 
 @dataclass(frozen=True, eq=False)
 class WeightedRows:
-    """Discrete distribution on public or synthetic rows, given by released weights.
+    """Discrete distribution on public or synthetic rows, given by released weights."""
 
-    Attributes
-    ----------
-    rows : ndarray of float64, shape (n_rows, n_features)
-        Encoded rows.
-    weights : ndarray of shape (n_rows,)
-        Non-negative weights that sum to 1.
-    """
-
-    rows: Floats
-    weights: Floats
+    rows: Floats  # (n_rows, n_features): encoded rows
+    weights: Floats  # (n_rows,): non-negative weights that sum to 1
 
     def column(self, position: int) -> WeightedRows:
         """Return the distribution of one column among the rows that have a value."""
@@ -111,29 +103,16 @@ class WeightedRows:
 
 
 def spread_weights(
-    codes: Integers,
-    weights: Floats,
-    codes_public: Integers,
-    X_public: Floats,
-    representatives: Floats,
+    codes: Integers,  # (n_combinations, n_columns)
+    weights: Floats,  # (n_combinations,)
+    codes_public: Integers,  # (m, n_columns)
+    X_public: Floats,  # (m, n_features)
+    representatives: Floats,  # (n_combinations, n_features)
 ) -> WeightedRows:
     """Divide the weight of each combination of codes evenly among the rows with these codes.
 
     These rows are the public rows with these codes, and the representative of the combination.
     Actual values inside the bins therefore come from public rows.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n_combinations, n_columns)
-        Combinations of codes, which may contain repetitions.
-    weights : ndarray of shape (n_combinations,)
-        Weight of each combination.
-    codes_public : ndarray of int, shape (m, n_columns)
-        Codes of the public rows.
-    X_public : ndarray of float64, shape (m, n_features)
-        Encoded public rows.
-    representatives : ndarray of float64, shape (n_combinations, n_features)
-        Encoded row that represents each combination.
     """
     # a group contains all representatives and public rows with the same codes
     group_of_row = combination_ids(np.concatenate([codes, codes_public]))
@@ -213,17 +192,6 @@ def _rows_in_empty_cells(
 
     Masses up to `MIN_SYNTHETIC_MASS` count as zero. In the table's columns, the row has the codes
     of the cell. All other columns are copied from a random row of `tree_rows`.
-
-    Parameters
-    ----------
-    rows, tree_rows : ndarray of int, shapes (n_rows, n_columns) and (n_tree_rows, n_columns)
-        Rows found so far, and the rows drawn from the Chow-Liu tree.
-    columns : tuple of int
-        Positions of the columns of the table.
-    table : ndarray
-        Released fractions, with one axis for each column of the table.
-    sizes : tuple of int
-        Number of codes of each column.
     """
     masses = table.ravel()
     is_occupied = np.zeros(len(masses), dtype=bool)
@@ -321,15 +289,7 @@ def _sample_chow_liu_tree(
 def _sample_given_parent(
     parent_codes: Integers, table: Floats, generator: np.random.Generator
 ) -> Integers:
-    """Draw the code of a column for each row, given the row's code in the parent column.
-
-    Parameters
-    ----------
-    parent_codes : ndarray of int, shape (n_rows,)
-        Codes in the parent column.
-    table : ndarray of shape (n_parent_codes, n_codes)
-        Fractions in the two-way table; each row is proportional to a conditional distribution.
-    """
+    """Draw the code of a column for each row, given the row's code in the parent column."""
     codes = np.zeros(len(parent_codes), dtype=np.int64)
     for parent_code, fractions in enumerate(table):
         children = np.flatnonzero(parent_codes == parent_code)

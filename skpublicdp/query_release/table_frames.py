@@ -63,20 +63,11 @@ GroupColumns = dict[int, list[Any]]
 
 @dataclass(frozen=True)
 class TableOptions:
-    """Display options of a table.
+    """Display options of a table."""
 
-    Attributes
-    ----------
-    level : float
-        Coverage of the intervals.
-    simultaneous : bool
-        Whether all intervals hold jointly with the given coverage.
-    n_rows : int or None
-        Number of rows to which counts refer, or None if no counts are displayed.
-    """
-
-    level: float
-    simultaneous: bool
+    level: float  # coverage of the intervals
+    simultaneous: bool  # whether all intervals hold jointly with the given coverage
+    # number of rows to which counts refer, or None if no counts are displayed
     n_rows: int | None = None
 
 
@@ -87,23 +78,7 @@ def describe_table(
     options: TableOptions,
     wide: bool | str,
 ) -> Any:
-    """Return all cells of a marginal with fractions and intervals, as a frame or a dict.
-
-    Parameters
-    ----------
-    released : FittedRelease
-        A release of tables.
-    positions : sequence of int
-        Positions of the columns, in the order of the table.
-    within : sequence of int
-        Positions of the columns that define groups. If there are any, the fractions are shares of a
-        group's rows.
-    options : TableOptions
-        Display options for intervals and counts.
-    wide : bool or str
-        Name of the value column to spread over the categories of the last column. True selects the
-        counts if there are any, and the fractions otherwise. False returns one row per cell.
-    """
+    """Return all cells of a marginal with fractions and intervals, as a frame or a dict."""
     cells, names = released.queries.table_cells(positions)
     keys = dict(zip(positions, names, strict=True))
     values = _cell_values(released, cells, within, options)
@@ -114,21 +89,7 @@ def describe_table(
 def _arrange(
     released: FittedRelease, keys: GroupColumns, values: Columns, wide: bool | str, n_columns: int
 ) -> Any:
-    """Return a table with one row per cell, or a wide table, as a frame or a dict.
-
-    Parameters
-    ----------
-    released : FittedRelease
-        The release.
-    keys : dict of int to list
-        Categories or bins of the cells, by the position of their column.
-    values : dict of str to ndarray
-        Values of the cells.
-    wide : bool or str
-        As in `describe_table`.
-    n_columns : int
-        Number of value columns of a wide table.
-    """
+    """Return a table with one row per cell, or a wide table, as a frame or a dict."""
     if not wide:
         return as_frame(released, keys, values)
     if wide is True:
@@ -208,18 +169,12 @@ def describe_all_tables(released: FittedRelease, options: TableOptions) -> Itera
 
 
 class GroupMeans(NamedTuple):
-    """Means of a numeric column within groups of rows.
+    """Means of a numeric column within groups of rows."""
 
-    Attributes
-    ----------
-    indices : list of int
-        Positions of the groups among the cells of the group table. Groups that may be empty are
-        omitted.
-    means : ndarray of shape (n_groups,)
-        Encoded mean of each of these groups among the rows that have a value.
-    """
-
+    # Positions of the groups among the cells of the group table. Groups that may be empty are
+    # omitted.
     indices: list[int]
+    # (n_groups,): encoded mean of each of these groups among the rows that have a value
     means: Floats
 
 
@@ -251,15 +206,6 @@ def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -
     """Return the mean of a numeric column within each group of rows, as a frame or a dict.
 
     The mean is taken over the rows that have a value. Groups that may be empty are omitted.
-
-    Parameters
-    ----------
-    released : FittedRelease
-        A release of tables, one of which contains the column and all group columns.
-    position : int
-        Position of the numeric column.
-    groups : sequence of int
-        Positions of the columns that define the groups.
     """
     _, names = released.queries.table_cells(groups)
     values = group_mean_values(released, position, groups)
@@ -321,26 +267,13 @@ def _spread(
     released: FittedRelease,
     categories: list[Any],
     position: int,
-    values: Floats,
+    values: Floats,  # (n_cells,)
     groups: GroupColumns,
 ) -> Columns:
     """Return the value columns of a wide table, one for each code of the last column.
 
     If a category has the same name as another column of the wide table, the name of the category's
     own column is added as a prefix.
-
-    Parameters
-    ----------
-    released : FittedRelease
-        The release.
-    categories : list
-        Categories or bins of the last column in each cell, in C order of the table.
-    position : int
-        Position of the last column.
-    values : ndarray of shape (n_cells,)
-        Values of the cells.
-    groups : dict of int to list
-        Group columns of the wide table.
     """
     n_rows = len(next(iter(groups.values()), [None]))
     n_columns = len(categories) // n_rows

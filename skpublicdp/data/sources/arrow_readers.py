@@ -381,8 +381,6 @@ def read_batches(
 
     Parameters
     ----------
-    file : pyarrow.dataset.ParquetFileFragment
-        The file.
     names : list of str
         Names of the columns.
     schema : pyarrow.Schema

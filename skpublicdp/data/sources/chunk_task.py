@@ -27,21 +27,12 @@ RawChunk: TypeAlias = tuple[Any, Any, int]
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
 class Chunk:
-    """Consecutive rows of a source and their labels.
+    """Consecutive rows of a source and their labels."""
 
-    Attributes
-    ----------
-    X : ndarray of shape (n_chunk, n_columns), or a frame of pandas, polars or pyarrow
-        The rows.
-    y : ndarray or series of n_chunk labels, or None
-        The labels in their original type.
-    start : int
-        Position of the first row among all rows, including rows outside the mask. For Spark, which
-        does not guarantee an order, this is the position within the partition.
-    """
-
-    X: Any
-    y: Any
+    X: Any  # (n_chunk, n_columns): the rows
+    y: Any  # the labels in their original type
+    # Position of the first row among all rows, including rows outside the mask. For Spark, which
+    # does not guarantee an order, this is the position within the partition.
     start: int
 
 
@@ -69,20 +60,12 @@ def person_fingerprints(persons: NDArray[Any]) -> NDArray[np.uint32]:
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print who the persons are
 class RowMask:
-    """Mask of the counted rows, with the persons of the rows if their order can be verified.
-
-    Attributes
-    ----------
-    counted : ndarray of bool
-        Mask of the counted rows.
-    person : int or None
-        Position in the container of the column of persons, or None if passes are not compared.
-    fingerprints : ndarray of uint32, or None
-        Fingerprints of the rows' persons in the first pass, with which other passes are compared.
-    """
+    """Mask of the counted rows, with the persons of the rows if their order can be verified."""
 
     counted: Mask
+    # position in the container of the column of persons, or None if passes are not compared
     person: int | None = None
+    # fingerprints of the rows' persons in the first pass, with which other passes are compared
     fingerprints: NDArray[np.uint32] | None = None
 
     def __getitem__(self, rows: slice) -> RowMask:
@@ -101,35 +84,21 @@ class ChunkTask:
     """Picklable task, which consists of a function of chunks, the columns it reads, and a row mask.
 
     Calling the task with a `RawChunk` returns a `Result`.
-
-    Attributes
-    ----------
-    function : callable
-        Function of a `Chunk`.
-    without_dictionaries : callable
-        Function that decodes dictionary-encoded text in the tables of the reader. Such text is a
-        list of distinct strings with an integer code per row.
-    keeps_dictionaries : bool
-        Whether the function accepts dictionary-encoded text. If so, only labels are decoded.
-    columns : tuple of int
-        Positions of the columns of `Chunk.X` in the tables that are read.
-    label : int or None
-        Position of the label column in the tables, or None if labels are read from another source.
-    mask : RowMask or None
-        Mask of the counted rows, starting at row `mask_start`, or None for all rows.
-    mask_start : int
-        Position of the mask's first row among all rows.
-    person : int or None
-        Position of the column of persons in the tables, or None if their order is not verified.
     """
 
     function: Callable[[Chunk], Any]
+    # Function that decodes dictionary-encoded text in the tables of the reader. Such text is a list
+    # of distinct strings with an integer code per row.
     without_dictionaries: Callable[[Any], Any]
+    # Whether the function accepts dictionary-encoded text. If so, only labels are decoded.
     keeps_dictionaries: bool
-    columns: tuple[int, ...]
+    columns: tuple[int, ...]  # positions of the columns of `Chunk.X` in the tables that are read
+    # position of the label column in the tables, or None if labels are read from another source
     label: int | None
+    # mask of the counted rows, starting at row `mask_start`, or None for all rows
     mask: RowMask | None = None
-    mask_start: int = 0
+    mask_start: int = 0  # position of the mask's first row among all rows
+    # position of the column of persons in the tables, or None if their order is not verified
     person: int | None = None
 
     def with_mask(self, mask: RowMask | None, start: int) -> ChunkTask:

@@ -187,17 +187,7 @@ class DaskReader(WorkerReader):
     def run(
         self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> Generator[Result, None, None]:
-        """Yield the result of each chunk, as computed by the workers, in the order of the rows.
-
-        Parameters
-        ----------
-        task : ChunkTask
-            Picklable task with a function of chunks.
-        columns : sequence of int
-            Positions of the columns that are read.
-        labels : SourceColumn or None
-            Labels from another source.
-        """
+        """Yield the result of each chunk, as computed by the workers, in the order of the rows."""
         for results in self._results(self._delay_partitions(map_partition, task, columns, labels)):
             yield from results
 
@@ -349,15 +339,6 @@ def check_partition(table: Any, template: Any, length: int) -> Result:
 
     If any of these differ, (None, ReadError) is returned. Categories that the collection does not
     declare are decoded.
-
-    Parameters
-    ----------
-    table : array, frame or series
-        The partition.
-    template : array, frame or series
-        Empty table with the declared columns and types.
-    length : int
-        Number of rows according to the earlier count.
     """
     if table_height(table) != length:
         return None, ReadError(
@@ -417,17 +398,7 @@ def _is_undeclared_category(dtype: Any, declared: Any) -> bool:
 
 
 def _raw_chunks(table: Any, y: Any, start: int) -> Iterator[RawChunk]:
-    """Yield the rows of a partition and their labels in chunks, in order to limit memory use.
-
-    Parameters
-    ----------
-    table : array, frame or series
-        The partition.
-    y : array, series or None
-        Labels from another source.
-    start : int
-        Position of the first row of the partition among all rows.
-    """
+    """Yield the rows of a partition and their labels in chunks, in order to limit memory use."""
     n_chunk_rows, height = rows_per_chunk(table_width(table)), table_height(table)
     for first in range(0, height, n_chunk_rows):
         stop = min(first + n_chunk_rows, height)
@@ -438,25 +409,7 @@ def _raw_chunks(table: Any, y: Any, start: int) -> Iterator[RawChunk]:
 def map_partition(
     task: ChunkTask, table: Any, y: Any, mask: Any, template: Any, start: int, length: int
 ) -> list[Result]:
-    """Return (result, None) for each chunk of a partition, up to the first (None, exception).
-
-    Parameters
-    ----------
-    task : ChunkTask
-        Function of chunks, without its mask.
-    table : array, frame or series
-        The partition.
-    y : array, series or None
-        Labels from another source.
-    mask : ndarray of bool, or None
-        Mask of the counted rows in the partition.
-    template : array, frame or series
-        Empty table with the declared columns and types.
-    start : int
-        Position of the first row of the partition among all rows.
-    length : int
-        Number of rows according to the earlier count.
-    """
+    """Return (result, None) for each chunk of a partition, up to the first (None, exception)."""
     results = []
     task = task.with_mask(mask, start)
     table, failure = check_partition(table, template, length)

@@ -12,13 +12,6 @@ def explain_missing(package: str, extra: str) -> Iterator[None]:
     """Replace an optional package's ImportError with an error that names the extra to install.
 
     The new error is raised outside of the handler, so that the traceback shows a single error.
-
-    Parameters
-    ----------
-    package : str
-        Name of the package in the message.
-    extra : str
-        Name of the extra, as in ``skpublicdp[arrow]``.
     """
     try:
         yield

@@ -52,27 +52,17 @@ class RowReader(ABC):
 
     Attributes
     ----------
-    kind : str
-        Name of the container, used in messages.
-    remedy : str
-        Remedy that the message about unreadable rows suggests.
-    remedy_if_changed : str
-        Remedy that is suggested if the number of rows changes between passes.
-    names : tuple of str or None
-        Names of the columns, or None for arrays.
-    n_columns : int
-        Number of columns.
-    flat : bool
-        Whether the container is a one-dimensional array or series rather than a table.
     ordered : bool
         Whether every pass returns the rows in the same order.
     """
 
-    kind: ClassVar[str]
-    remedy: ClassVar[str]
+    kind: ClassVar[str]  # name of the container, used in messages
+    remedy: ClassVar[str]  # remedy that the message about unreadable rows suggests
+    # remedy that is suggested if the number of rows changes between passes
     remedy_if_changed: ClassVar[str] = "make sure that nothing writes to it during a fit"
-    names: tuple[str, ...] | None
-    n_columns: int
+    names: tuple[str, ...] | None  # names of the columns, or None for arrays
+    n_columns: int  # number of columns
+    # whether the container is a one-dimensional array or series rather than a table
     flat: bool = False
 
     @property
@@ -124,15 +114,7 @@ class RowReader(ABC):
             raise ReadError(self.changed_message())
 
     def take_rows(self, columns: Sequence[int], positions: Codes) -> Any:
-        """Return the rows at non-decreasing positions as one array, frame or series.
-
-        Parameters
-        ----------
-        columns : sequence of int
-            Positions of the columns.
-        positions : ndarray of intp
-            Non-decreasing, possibly repeated positions among all rows.
-        """
+        """Return the rows at non-decreasing positions as one array, frame or series."""
         tables = self.reading(lambda: list(self._take(columns, positions)))
         return concatenate_tables(tables) if tables else self.empty(columns)
 
@@ -173,15 +155,7 @@ class RowReader(ABC):
 
 
 def check_ordered(reader: RowReader, feature: str) -> None:
-    """Raise ValueError if the order of a reader's rows can change between passes.
-
-    Parameters
-    ----------
-    reader : RowReader
-        The reader.
-    feature : str
-        Feature that identifies rows by position, used as the subject of the message.
-    """
+    """Raise ValueError if the order of a reader's rows can change between passes."""
     if not reader.ordered:
         raise ValueError(
             f"{feature} require rows in a fixed order, but {reader.kind} does not guarantee one, "
@@ -210,18 +184,10 @@ class WorkerReader(RowReader):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SourceColumn:
-    """Column of a row source, which can be passed as `y`.
+    """Column of a row source, which can be passed as `y`."""
 
-    Attributes
-    ----------
-    reader : RowReader
-        Reader of the container.
-    position : int
-        Position of the column within the container.
-    """
-
-    reader: RowReader
-    position: int
+    reader: RowReader  # reader of the container
+    position: int  # position of the column within the container
 
     @property
     def n_rows(self) -> int:
@@ -254,17 +220,7 @@ def without_traceback(failure: BaseException) -> BaseException:
 
 
 def pick_from_tables(tables: Iterable[Any], positions: Codes, start: int) -> Iterator[Any]:
-    """Select the rows at given positions from consecutive tables, and yield them as tables.
-
-    Parameters
-    ----------
-    tables : iterable of table
-        Tables of consecutive rows.
-    positions : ndarray of intp
-        Non-decreasing positions among all rows.
-    start : int
-        Position of the first row of the first table.
-    """
+    """Select the rows at given positions from consecutive tables, and yield them as tables."""
     for table in tables:
         stop = start + table_height(table)
         first, last = np.searchsorted(positions, (start, stop))
@@ -302,15 +258,6 @@ def is_instance(candidate: Any, module: str, *names: str) -> bool:
 
     The package is not imported. If the package has not been imported before, the object cannot be
     an instance of its classes.
-
-    Parameters
-    ----------
-    candidate : object
-        The object.
-    module : str
-        Name of the module that defines the classes.
-    *names : str
-        Names of the classes.
     """
     loaded = sys.modules.get(module)
     if loaded is None:

@@ -77,17 +77,7 @@ class SparkReader(WorkerReader):
     def run(
         self, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> Generator[Result, None, None]:
-        """Yield the result of each chunk, as computed by the executors, partition by partition.
-
-        Parameters
-        ----------
-        task : ChunkTask
-            Function of chunks, which must be picklable.
-        columns : sequence of int
-            Positions of the columns that are read.
-        labels : None
-            See `can_pair`.
-        """
+        """Yield the result of each chunk, as computed by the executors, partition by partition."""
         outputs = self.reading(self._map_partitions, partial(map_chunks, task), columns)
         rows = self.reading(outputs.toLocalIterator, prefetchPartitions=True)
         n_read = 0
@@ -157,13 +147,6 @@ def _outputs(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
     """Yield the number of rows and the result for each chunk of a partition.
 
     Chunk positions are relative to the partition, since Spark does not guarantee an order.
-
-    Parameters
-    ----------
-    task : ChunkTask
-        Function of chunks.
-    tables : iterator of pyarrow.Table
-        Rows of the partition.
     """
     first = next(tables, None)
     if first is None:

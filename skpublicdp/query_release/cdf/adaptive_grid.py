@@ -50,19 +50,12 @@ MAX_DECIMAL_POWER = 22
 
 @dataclass(frozen=True)
 class IntervalMasses:
-    """Disjoint intervals of a numeric column, with the released fraction of rows in each.
+    """Disjoint intervals of a numeric column, with the released fraction of rows in each."""
 
-    Attributes
-    ----------
-    starts, ends : ndarray of shape (n_intervals,)
-        Starts and ends in increasing order. Intervals have the form (start, end].
-    masses : ndarray of shape (n_intervals,)
-        Nonnegative fractions of the private rows.
-    """
-
+    # (n_intervals,): starts and ends in increasing order. Intervals have the form (start, end].
     starts: Floats
     ends: Floats
-    masses: Floats
+    masses: Floats  # (n_intervals,): nonnegative fractions of the private rows
 
     def select(self, mask: NDArray[np.bool_]) -> IntervalMasses:
         """Return the intervals selected by the mask."""
@@ -79,18 +72,11 @@ class IntervalMasses:
 
 
 class Refinement(NamedTuple):
-    """Result of `refine_heavy_cells`.
+    """Result of `refine_heavy_cells`."""
 
-    Attributes
-    ----------
-    grid : CDFGrid
-        The refined grid, whose distribution functions follow the released masses in split cells.
-    spent_share : Fraction
-        Share of the budget that was spent on the refinement.
-    """
-
+    # the refined grid, whose distribution functions follow the released masses in split cells
     grid: CDFGrid
-    spent_share: Fraction
+    spent_share: Fraction  # share of the budget that was spent on the refinement
 
 
 def detection_threshold(noise: Noise, remaining_share: Fraction, ledger: Ledger) -> float:
@@ -98,15 +84,6 @@ def detection_threshold(noise: Noise, remaining_share: Fraction, ledger: Ledger)
 
     The threshold is a multiple of the standard deviation of the round's noise, so that noise alone
     rarely makes a cell heavy.
-
-    Parameters
-    ----------
-    noise : Gaussian or Pure
-        Budget of the entire release.
-    remaining_share : Fraction
-        Share of this budget that the refinement may still spend.
-    ledger : Ledger
-        Privacy ledger, from which only the number of rows per person is used. Nothing is charged.
     """
     round_noise = noise.scaled(remaining_share * SHARE_PER_ROUND)
     _, variance = noise_scale(round_noise, ledger.for_person(INTERVAL_SENSITIVITY))
@@ -131,12 +108,8 @@ def refine_heavy_cells(
         The initial cells.
     masses : ndarray of shape (n_cells,)
         Released fraction of the private rows in each cell.
-    x_private : ColumnCounts
-        The private column.
     noise : Gaussian or Pure
         Budget of the entire release.
-    ledger : Ledger
-        Privacy ledger that is charged for each round.
     max_cells : int
         Parts of a cell are merged as long as their mass is at most 1 / max_cells.
 
@@ -183,22 +156,13 @@ def refine_heavy_cells(
 
 
 class _CutSpacing(NamedTuple):
-    """Spacing of the cuts within each interval, as arrays of shape (n_intervals,).
+    """Spacing of the cuts within each interval, as arrays of shape (n_intervals,)."""
 
-    Attributes
-    ----------
-    is_decimal : ndarray of bool
-        Whether the cuts lie at multiples of a power of ten. Otherwise, the interval is cut into
-        tenths.
-    is_inverse : ndarray of bool
-        Whether the power of ten is 1 / scale. Otherwise it is scale.
-    scale : ndarray
-        Powers of ten, which are at least 1 and therefore exact as floats.
-    """
-
+    # Whether the cuts lie at multiples of a power of ten. Otherwise, the interval is cut into
+    # tenths.
     is_decimal: NDArray[np.bool_]
-    is_inverse: NDArray[np.bool_]
-    scale: Floats
+    is_inverse: NDArray[np.bool_]  # Whether the power of ten is 1 / scale. Otherwise it is scale.
+    scale: Floats  # powers of ten, which are at least 1 and therefore exact as floats
 
     def multiple_below(self, x: Floats) -> Floats:
         """Return k of the largest multiple k * (power of ten) that is at most each x."""
@@ -285,8 +249,6 @@ def _shrink_masses(
         Distribution function expected from the public rows.
     heavy : IntervalMasses
         The heavy intervals that were split.
-    parts : IntervalMasses
-        Their parts.
     noisy : ndarray of shape (n_parts,)
         Noisy fraction of the rows in each part.
     variance : float
@@ -314,7 +276,7 @@ def _shrink_masses(
 
 def _expected_masses(
     public_cdf: PiecewiseLinearCDF,
-    parent: NDArray[np.intp],
+    parent: NDArray[np.intp],  # (n_parts,)
     parts: IntervalMasses,
     noisy: Floats,
 ) -> Floats:
@@ -322,17 +284,6 @@ def _expected_masses(
 
     Inside an interval, the mass is spread either uniformly or according to the public distribution,
     whichever is nearer to the noisy fractions of all parts.
-
-    Parameters
-    ----------
-    public_cdf, parts, noisy
-        As in `_shrink_masses`.
-    parent : ndarray of int, shape (n_parts,)
-        Index of the heavy interval that contains each part.
-
-    Returns
-    -------
-    ndarray of shape (n_parts,)
     """
     parent_mass = np.bincount(parent, noisy)[parent]
     public_masses = public_cdf(parts.ends) - public_cdf(parts.starts)
@@ -367,15 +318,6 @@ def _merge_light_parts(
 
     Parts are merged from the left as long as their total mass is at most `max_mass`. A part with a
     larger mass becomes a separate cell.
-
-    Parameters
-    ----------
-    parts : IntervalMasses
-        Parts of all cells, sorted by position.
-    cell_of_part : ndarray of int, shape (n_parts,)
-        Index of the old cell that contains each part.
-    max_mass : float
-        Maximum mass of a cell with several parts.
     """
     new_starts, mass_so_far = [], 0.0
     for i, mass in enumerate(parts.masses):

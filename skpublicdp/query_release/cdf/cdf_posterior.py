@@ -56,39 +56,22 @@ class NoisyPrefixSums:
     """Unbiased noisy estimates of the private distribution function at the edges of a grid.
 
     A prefix sum over the cells of a grid is the fraction of rows at or below an edge.
-
-    Attributes
-    ----------
-    prefix_sums : ndarray of shape (n_edges,)
-        Estimated fraction of the private rows at or below each edge.
-    covariance : ndarray of shape (n_edges, n_edges)
-        Covariance of the noise in the prefix sums.
-    n_private : int
-        Number of private rows.
     """
 
-    prefix_sums: Floats
-    covariance: Floats
-    n_private: int
+    prefix_sums: Floats  # (n_edges,): estimated fraction of the private rows at or below each edge
+    covariance: Floats  # (n_edges, n_edges): covariance of the noise in the prefix sums
+    n_private: int  # number of private rows
 
 
 @dataclass(frozen=True)
 class DistributionShift:
-    """Shift between the public and private distributions.
+    """Shift between the public and private distributions."""
 
-    Attributes
-    ----------
-    tilt : ndarray of shape (N_COSINES + 1,)
-        Coefficients of the exponential tilt; see `PublicPrior.tilt_directions`.
-    rough_variance : float
-        Variance of the independent changes in the cells, as the inverse of a number of rows.
-    smooth_deviation : float
-        Prior standard deviation of the tilt coefficients.
-    """
-
+    # (N_COSINES + 1,): coefficients of the exponential tilt; see `PublicPrior.tilt_directions`
     tilt: Floats
+    # variance of the independent changes in the cells, as the inverse of a number of rows
     rough_variance: float
-    smooth_deviation: float
+    smooth_deviation: float  # prior standard deviation of the tilt coefficients
 
 
 NO_SHIFT = DistributionShift(np.zeros(N_COSINES + 1), 0.0, 0.0)
@@ -100,20 +83,12 @@ class PublicPrior:
     """Distribution functions of public rows, evaluated at the right ends of the cells of a grid.
 
     The last value of each function is 1.
-
-    Attributes
-    ----------
-    public_cdf : ndarray of shape (n_cells,)
-        Distribution of the public rows, including one pseudo-record.
-    tail_cdf : ndarray of shape (n_cells,)
-        Distribution of the pseudo-record, which has mass everywhere between the bounds.
-    n_public : int
-        Number of public rows.
     """
 
-    public_cdf: Floats
+    public_cdf: Floats  # (n_cells,): distribution of the public rows, including one pseudo-record
+    # (n_cells,): distribution of the pseudo-record, which has mass everywhere between the bounds
     tail_cdf: Floats
-    n_public: int
+    n_public: int  # number of public rows
 
     def select(self, ends: NDArray[np.intp]) -> PublicPrior:
         """Return the prior for coarser cells, given the indices of their right ends."""
@@ -135,26 +110,17 @@ class PublicPrior:
 
 @dataclass(frozen=True)
 class LinearizedModel:
-    """Gaussian model of the prefix sums at all edges, linearized around a tilt.
+    """Gaussian model of the prefix sums at all edges, linearized around a tilt."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (n_edges,)
-        Prefix sums at zero tilt under the linear approximation.
-    jacobian : ndarray of shape (n_edges, N_COSINES + 1)
-        Derivatives of the prefix sums with respect to the tilt.
-    sampling_covariance : ndarray of shape (n_edges, n_edges)
-        Covariance of the sampling error of the private rows.
-    public_covariance : ndarray of shape (n_edges, n_edges)
-        Covariance of the sampling error of the public rows, propagated through the tilt.
-    rough_covariance : ndarray of shape (n_edges, n_edges)
-        Covariance of the prefix sums due to a rough shift with variance 1.
-    """
-
-    mean: Floats
+    mean: Floats  # (n_edges,): prefix sums at zero tilt under the linear approximation
+    # (n_edges, N_COSINES + 1): derivatives of the prefix sums with respect to the tilt
     jacobian: Floats
+    # (n_edges, n_edges): covariance of the sampling error of the private rows
     sampling_covariance: Floats
+    # (n_edges, n_edges): covariance of the sampling error of the public rows, propagated through
+    # the tilt
     public_covariance: Floats
+    # (n_edges, n_edges): covariance of the prefix sums due to a rough shift with variance 1
     rough_covariance: Floats
 
     def prior_covariance(self, shift: DistributionShift) -> Floats:
@@ -214,15 +180,6 @@ def bridge_covariance(cumulative_mass: Floats, cumulative_variance: Floats) -> F
 
     The masses change independently. The total change is subtracted in proportion to the masses. If
     the variances equal the masses, the prefix sums form a Brownian bridge.
-
-    Parameters
-    ----------
-    cumulative_mass, cumulative_variance : ndarray of shape (n_cells,)
-        Prefix sums of the cell masses and of the variances of the changes.
-
-    Returns
-    -------
-    ndarray of shape (n_cells - 1, n_cells - 1)
     """
     mass, variance = cumulative_mass[:-1], cumulative_variance[:-1]
     subtracted = np.outer(mass, variance)
@@ -234,21 +191,12 @@ def bridge_covariance(cumulative_mass: Floats, cumulative_variance: Floats) -> F
 
 @dataclass(frozen=True)
 class StrategyMeasurement:
-    """Noisy answers of a strategy, and the cells whose counts the strategy combined.
+    """Noisy answers of a strategy, and the cells whose counts the strategy combined."""
 
-    Attributes
-    ----------
-    strategy : MeasurementStrategy
-        Combinations of the counts of coarse cells or grid cells.
-    measurement : Measurement
-        Noisy values of the combinations.
-    coarse_cells : ndarray of shape (n_cells,), or None
-        Index of the coarse cell that contains each cell of the grid. None means that both sets of
-        cells are equal.
-    """
-
-    strategy: MeasurementStrategy
-    measurement: Measurement
+    strategy: MeasurementStrategy  # combinations of the counts of coarse cells or grid cells
+    measurement: Measurement  # noisy values of the combinations
+    # (n_cells,): index of the coarse cell that contains each cell of the grid. None means that both
+    # sets of cells are equal.
     coarse_cells: NDArray[np.intp] | None = None
 
     @property
@@ -290,18 +238,11 @@ def least_squares(measurements: Sequence[StrategyMeasurement], n_private: int) -
 
 
 class PrefixSumPosterior(NamedTuple):
-    """Normal posterior of the population distribution function at the edges of a grid.
+    """Normal posterior of the population distribution function at the edges of a grid."""
 
-    Attributes
-    ----------
-    mean : ndarray of shape (n_edges,)
-        Posterior mean of the fraction at or below each edge, which need not be increasing.
-    covariance : ndarray of shape (n_edges, n_edges)
-        Posterior covariance.
-    """
-
+    # (n_edges,): posterior mean of the fraction at or below each edge, which need not be increasing
     mean: Floats
-    covariance: Floats
+    covariance: Floats  # (n_edges, n_edges)
 
 
 def posterior_prefix_sums(
@@ -344,18 +285,12 @@ def posterior_prefix_sums(
 
 
 class ShiftEstimates(NamedTuple):
-    """Two estimates of the distribution shift: for the posterior mean and for the intervals.
+    """Two estimates of the distribution shift: for the posterior mean and for the intervals."""
 
-    Attributes
-    ----------
-    likely : DistributionShift
-        The shift with the largest marginal likelihood, or no shift if the data fit equally well
-        without one.
-    plausible : DistributionShift
-        The largest shift with nearly the same likelihood, which the intervals assume.
-    """
-
+    # the shift with the largest marginal likelihood, or no shift if the data fit equally well
+    # without one
     likely: DistributionShift
+    # the largest shift with nearly the same likelihood, which the intervals assume
     plausible: DistributionShift
 
 
@@ -371,8 +306,6 @@ def estimate_distribution_shift(
     ----------
     noisy : NoisyPrefixSums
         Least-squares estimates from the private measurements.
-    prior_at_edges : PublicPrior
-        The public distribution.
     """
     n_edges = len(noisy.prefix_sums)
     # use a limited number of evenly spaced edges, since run time is cubic in their number
@@ -414,15 +347,6 @@ def _largest_plausible_shift(
     """Return the largest shift on the grid with a nearly maximal likelihood.
 
     The size of a shift is the expected squared change of the prefix sums, summed over the edges.
-
-    Parameters
-    ----------
-    tilt : ndarray of shape (N_COSINES + 1,)
-        The estimated tilt.
-    deviances : ndarray of shape (n_rough, n_smooth)
-        The result of `_relative_deviances`.
-    model : LinearizedModel
-        The linearized model from the last Gauss-Newton step.
     """
     sizes = SHIFT_VARIANCE_GRID[:, None] * np.trace(model.rough_covariance)
     sizes = sizes + SHIFT_VARIANCE_GRID**2 * np.square(model.jacobian).sum()
@@ -491,23 +415,7 @@ def _relative_deviances(
 def _most_likely_tilt(
     covariance: Floats, jacobian: Floats, residual: Floats, smooth_deviation: float
 ) -> Floats:
-    """Return the posterior mean of the tilt: a ridge regression of the residual on the jacobian.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (n_edges, n_edges)
-        Covariance of the residual given the tilt.
-    jacobian : ndarray of shape (n_edges, n_coefficients)
-        Derivatives with respect to the tilt.
-    residual : ndarray of shape (n_edges,)
-        Measured prefix sums minus the mean of the model.
-    smooth_deviation : float
-        Prior standard deviation of the coefficients. If it is 0, the tilt is zero.
-
-    Returns
-    -------
-    ndarray of shape (n_coefficients,)
-    """
+    """Return the posterior mean of the tilt: a ridge regression of the residual on the jacobian."""
     if smooth_deviation == 0:
         return np.zeros(jacobian.shape[1])
     solved = cho_solve(cho_factor(covariance, lower=True), jacobian)

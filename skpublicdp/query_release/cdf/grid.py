@@ -35,18 +35,10 @@ def just_below(x: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class PiecewiseLinearCDF:
-    """Piecewise linear distribution function, in which a jump is a piece between adjacent floats.
+    """Piecewise linear CDF, in which a jump is a piece between adjacent floats."""
 
-    Attributes
-    ----------
-    knots : ndarray of shape (n_knots,)
-        Increasing ends of the pieces.
-    heights : ndarray of shape (n_knots,)
-        Nondecreasing values at the knots, from 0 to 1.
-    """
-
-    knots: Floats
-    heights: Floats
+    knots: Floats  # (n_knots,): increasing ends of the pieces
+    heights: Floats  # (n_knots,): nondecreasing values at the knots, from 0 to 1
 
     def __call__(self, x: Floats) -> Floats:
         """Return the height of the function at each number, from 0 to 1."""
@@ -128,27 +120,18 @@ class CDFGrid:
     """Histogram cells of a column, and the distribution functions expected from the public rows.
 
     The cells are (just_below(low), edges[0]], (edges[0], edges[1]], ..., (edges[-1], high].
-
-    Attributes
-    ----------
-    low, high : float
-        Bounds to which values are clipped.
-    edges : ndarray of shape (n_cells - 1,)
-        Right ends of all cells except the last one.
-    public_cdf : PiecewiseLinearCDF
-        Distribution of the public rows, smoothed and including one pseudo-record.
-    tail_cdf : PiecewiseLinearCDF
-        Distribution of the pseudo-record, which has mass everywhere between the bounds.
-    atoms : ndarray
-        Values that are shared by many rows. Each atom has a separate cell, or is the only likely
-        value in its cell.
     """
 
+    # bounds to which values are clipped
     low: float
     high: float
-    edges: Floats
+    edges: Floats  # (n_cells - 1,): right ends of all cells except the last one
+    # distribution of the public rows, smoothed and including one pseudo-record
     public_cdf: PiecewiseLinearCDF
+    # distribution of the pseudo-record, which has mass everywhere between the bounds
     tail_cdf: PiecewiseLinearCDF
+    # Values that are shared by many rows. Each atom has a separate cell, or is the only likely
+    # value in its cell.
     atoms: Floats
 
     def tabulate(self, x: ColumnCounts) -> Integers:
@@ -201,33 +184,17 @@ def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CD
 
 
 class _PointMasses(NamedTuple):
-    """Discrete component of an unnormalised distribution.
+    """Discrete component of an unnormalised distribution."""
 
-    Attributes
-    ----------
-    points : ndarray of shape (n_points,)
-        Increasing values.
-    masses : ndarray of shape (n_points,)
-        Mass at each value, in rows.
-    """
-
-    points: Floats
-    masses: Floats
+    points: Floats  # (n_points,): increasing values
+    masses: Floats  # (n_points,): mass at each value, in rows
 
 
 class _UniformPieces(NamedTuple):
-    """Piecewise uniform component of an unnormalised distribution.
+    """Piecewise uniform component of an unnormalised distribution."""
 
-    Attributes
-    ----------
-    knots : ndarray of shape (n_knots,)
-        Increasing ends of the pieces.
-    cumulative : ndarray of shape (n_knots,)
-        Mass at or below each knot, in rows.
-    """
-
-    knots: Floats
-    cumulative: Floats
+    knots: Floats  # (n_knots,): increasing ends of the pieces
+    cumulative: Floats  # (n_knots,): mass at or below each knot, in rows
 
 
 _MassParts = list[_PointMasses | _UniformPieces]

@@ -134,22 +134,12 @@ def release_cdf(
 
 
 class _MeasuredGrid(NamedTuple):
-    """Cells of a column after the first measurement.
+    """Cells of a column after the first measurement."""
 
-    Attributes
-    ----------
-    grid : CDFGrid
-        The cells, which are narrower where there are many rows.
-    measurements : list of StrategyMeasurement
-        The measurement of the initial cells. This list is empty if the budget did not suffice for
-        it.
-    spent_share : Fraction
-        Share of the budget that was spent.
-    """
-
-    grid: CDFGrid
+    grid: CDFGrid  # the cells, which are narrower where there are many rows
+    # The measurement of the initial cells. This list is empty if the budget did not suffice for it.
     measurements: list[StrategyMeasurement]
-    spent_share: Fraction
+    spent_share: Fraction  # share of the budget that was spent
 
 
 def _measure_and_refine(
@@ -219,11 +209,6 @@ def posterior_cdf(
         Number of private rows, which must be positive.
     trust : 'auto' or float
         As in `release_cdf`.
-
-    Returns
-    -------
-    ReleasedCDF
-        The estimated distribution, which is a deterministic function of the arguments.
     """
     prior_at_edges = public_prior_at_edges(grid, x_public)
     prefix_sums = least_squares(measurements, n_private)

@@ -21,66 +21,36 @@ floats."""
 
 
 class _CellPosition(NamedTuple):
-    """Positions of numbers within the cells of a `ReleasedCDF`, as arrays of the same shape.
+    """Positions of numbers within the cells of a `ReleasedCDF`, as arrays of the same shape."""
 
-    Attributes
-    ----------
-    cell : ndarray of int
-        Index of the cell that contains each number.
-    fraction : ndarray
-        Fraction of the cell's mass that lies at or below the number.
-    is_end : ndarray of bool
-        Whether the number is an end of its cell or lies outside the bounds.
-    """
-
-    cell: Codes
-    fraction: Floats
-    is_end: NDArray[np.bool_]
+    cell: Codes  # index of the cell that contains each number
+    fraction: Floats  # fraction of the cell's mass that lies at or below the number
+    is_end: NDArray[np.bool_]  # whether the number is an end of its cell or lies outside the bounds
 
 
 @dataclass(frozen=True)
 class ReleasedCDF:
-    """Released distribution function of a column, whose answers are fractions of the population.
+    """Released distribution function of a column, whose answers are fractions of the population."""
 
-    Attributes
-    ----------
-    curve : PiecewiseLinearCDF
-        The distribution function.
-    edges : ndarray of shape (n_cells - 1,)
-        Edges between the cells, which are the intervals (edges[i - 1], edges[i]]. The first cell
-        includes the lower bound, and the last cell ends at the upper bound.
-    weights : ndarray of shape (n_cells,)
-        Fraction of the population in each cell.
-    atoms : ndarray
-        Values that are shared by a substantial fraction of the population.
-    deviations : ndarray of shape (n_cells - 1,)
-        Standard deviation of the released distribution function at each edge.
-    within_cell_variance : ndarray of shape (n_cells,)
-        Variance of the distribution within each cell, as the inverse of a number of rows.
-    path_length : float
-        Result of `path_length`, which determines simultaneous confidence bands.
-    effective_public_size : float
-        Effective size of the public sample, in private rows.
-    drift : DistributionShift
-        Estimated shift between the public and private distributions.
-    n_private, n_public : int
-        Numbers of rows.
-    covariance : ndarray of shape (n_cells - 1, n_cells - 1), or None
-        Covariance of the released distribution function at the edges. If many columns are released,
-        the covariance is dropped to save memory, which makes intervals for differences longer.
-    """
-
-    curve: PiecewiseLinearCDF
+    curve: PiecewiseLinearCDF  # the distribution function
+    # (n_cells - 1,): edges between the cells, which are the intervals (edges[i - 1], edges[i]]. The
+    # first cell includes the lower bound, and the last cell ends at the upper bound.
     edges: Floats
-    weights: Floats
-    atoms: Floats
+    weights: Floats  # (n_cells,): fraction of the population in each cell
+    atoms: Floats  # values that are shared by a substantial fraction of the population
+    # (n_cells - 1,): standard deviation of the released distribution function at each edge
     deviations: Floats
+    # (n_cells,): variance of the distribution within each cell, as the inverse of a number of rows
     within_cell_variance: Floats
-    path_length: float
-    effective_public_size: float
-    drift: DistributionShift
+    path_length: float  # result of `path_length`, which determines simultaneous confidence bands
+    effective_public_size: float  # effective size of the public sample, in private rows
+    drift: DistributionShift  # estimated shift between the public and private distributions
+    # numbers of rows
     n_private: int
     n_public: int
+    # (n_cells - 1, n_cells - 1): covariance of the released distribution function at the edges. If
+    # many columns are released, the covariance is dropped to save memory, which makes intervals for
+    # differences longer.
     covariance: Floats | None = field(default=None, repr=False)
 
     def cdf(self, x: ArrayLike) -> Floats:
@@ -245,11 +215,6 @@ class ReleasedCDF:
         n_intervals : float, default=1
             Number of simultaneous intervals. Half-widths are based on Bonferroni's correction or on
             the simultaneous band, whichever is narrower. Infinity selects the band.
-
-        Returns
-        -------
-        ndarray
-            Half-width at each number, at most 1.
         """
         factor = float(norm.isf((1 - level) / (2 * n_intervals)))
         if n_intervals > 1:
@@ -288,13 +253,6 @@ class ReleasedCDF:
         The error variance is binomial with the effective number n of rows in the cell. The fraction
         of the mass below the point is kept at least 1 / (n + 2) away from 0 and 1, since even an
         estimated fraction of 0 is uncertain.
-
-        Parameters
-        ----------
-        cell : ndarray of int
-            Indices of cells.
-        fraction : ndarray
-            Fraction of the mass of each cell below the point.
         """
         weight, variance_per_mass = self.weights[cell], self.within_cell_variance[cell]
         min_fraction = 1 / (weight / variance_per_mass + 2)
@@ -343,11 +301,6 @@ def path_length(covariance: Floats) -> float:
     Standardised errors are unit vectors whose inner products are the correlations. The path on the
     unit sphere connects consecutive vectors. The length of each step is the angle whose cosine is
     the correlation of two neighbours.
-
-    Parameters
-    ----------
-    covariance : ndarray of shape (n_edges, n_edges)
-        Covariance of the estimates.
     """
     variance, neighbour_covariance = np.diag(covariance), np.diag(covariance, 1)
     scale = np.sqrt(variance[:-1] * variance[1:])
@@ -359,13 +312,6 @@ def simultaneous_factor(length: float, level: float) -> float:
     """Return the half-width of a simultaneous confidence band, in standard deviations.
 
     The half-width c solves length / π · exp(-c²/2) + 2 Φ(-c) = 1 - level (tube formula).
-
-    Parameters
-    ----------
-    length : float
-        Result of `path_length` for the covariance.
-    level : float
-        Probability that the band contains the true function at all numbers.
 
     References
     ----------

@@ -32,21 +32,13 @@ PREFIX_SUMS_PROOF = "docs/proofs/prefix_sums.md"
 
 @dataclass(frozen=True)
 class MeasurementStrategy:
-    """Integer combinations of cell counts, which are measured jointly.
+    """Integer combinations of cell counts, which are measured jointly."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the strategy in the privacy receipt.
-    matrix : ndarray of int64, shape (n_measurements, n_cells)
-        The combinations, which determine all counts when the total is known.
-    sensitivity : Sensitivity
-        Exact sensitivity of the answers when one row moves to another cell.
-    """
-
-    name: str
+    name: str  # name of the strategy in the privacy receipt
+    # (n_measurements, n_cells): the combinations, which determine all counts when the total is
+    # known
     matrix: Integers
-    sensitivity: Sensitivity
+    sensitivity: Sensitivity  # exact sensitivity of the answers when one row moves to another cell
 
 
 def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
@@ -58,12 +50,6 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
         Number of cells, at least 2.
     mu_squared : Fraction
         Budget μ², which affects only the precision of the rounded coefficients.
-
-    Returns
-    -------
-    MeasurementStrategy
-        A lower triangular Toeplitz matrix whose entry (i, j) is the coefficient of index i - j. The
-        last prefix sum has no row, since it is the public total.
 
     References
     ----------
@@ -136,26 +122,7 @@ def check_noise_scale(noise: Noise, ledger: Ledger) -> None:
 def measure(
     strategy: MeasurementStrategy, counts: Integers, noise: Noise, ledger: Ledger, suffix: str = ""
 ) -> Measurement:
-    """Return a strategy's combinations of private counts with integer noise added.
-
-    Parameters
-    ----------
-    strategy : MeasurementStrategy
-        The combinations.
-    counts : ndarray of int64, shape (n_cells,)
-        Number of private rows in each cell.
-    noise : Gaussian or Pure
-        Privacy budget of the measurement.
-    ledger : Ledger
-        Privacy ledger that is charged.
-    suffix : str
-        Suffix of the name in the receipt if several strategies are measured.
-
-    Returns
-    -------
-    Measurement
-        One noisy value for each row of the matrix.
-    """
+    """Return a strategy's combinations of private counts with integer noise added."""
     name = f"{noise.noise_name} on the {strategy.name}{suffix}"
     exact = strategy.matrix @ counts
     return ledger.add_noise(exact, strategy.sensitivity, noise, name=name, proof=PREFIX_SUMS_PROOF)

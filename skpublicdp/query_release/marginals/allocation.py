@@ -78,21 +78,12 @@ def _count_uses(model: MarginalModel) -> dict[Attributes, int]:
 
 
 class _CellBins(NamedTuple):
-    """Bins of cells from the same table with similar prior variances, as arrays of shape (n_bins,).
+    """Bins of cells of one table with similar prior variances, as arrays of shape (n_bins,)."""
 
-    Attributes
-    ----------
-    variance, precision : ndarray
-        Mean prior variance of the cells, and mean precision of the measurements so far.
-    weight : ndarray
-        Number of cells times the number of marginals that contain the table.
-    table_index : ndarray of int
-        Index of the table.
-    """
-
+    # mean prior variance of the cells, and mean precision of the measurements so far
     variance: Floats
     precision: Floats
-    weight: Floats
+    weight: Floats  # number of cells times the number of marginals that contain the table
     table_index: Codes
 
 
@@ -116,21 +107,7 @@ def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]
 
 
 def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr_matrix:
-    """Return the precision with which a measurement of one table also measures its margins.
-
-    Parameters
-    ----------
-    tables : sequence of MarginalEstimate
-        All tables of the workload.
-    noise : float
-        Noise variance of a measured cell.
-
-    Returns
-    -------
-    csr_matrix of shape (n_tables, n_tables)
-        Entry (i, j) is the mean precision with which a measurement of table j determines a cell of
-        table i, relative to the precision of a measured cell of table j. The diagonal is 1.
-    """
+    """Return the precision with which a measurement of one table also measures its margins."""
     index_of = {table.columns: i for i, table in enumerate(tables)}
     entries: list[tuple[int, int, float]] = []
     for i, table in enumerate(tables):

@@ -86,29 +86,12 @@ def check_workload(workload: Iterable[Sequence[int]], sizes: Attributes) -> tupl
 
 
 def ravel_codes(
-    codes: NDArray[np.integer],
+    codes: NDArray[np.integer],  # (n_rows, n_columns)
     columns: Attributes,
     sizes: Attributes,
     dtype: type[np.integer] = np.int64,
 ) -> NDArray[np.integer]:
-    """Return the cell index of each row in the marginal of some columns.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n_rows, n_columns)
-        Integer codes of all columns.
-    columns : tuple of int
-        Columns of the marginal.
-    sizes : tuple of int
-        Number of codes of each column of the data.
-    dtype : integer type
-        Type of the result, which must be able to represent the number of cells.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Flat indices in C order.
-    """
+    """Return the cell index of each row in the marginal of some columns."""
     cell = codes[:, columns[0]].astype(dtype)
     for column in columns[1:]:
         cell *= sizes[column]

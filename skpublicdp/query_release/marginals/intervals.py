@@ -56,40 +56,16 @@ class NormalMixture(NamedTuple):
 
     All attributes are arrays of shape (n_components, n_fractions). The variance of each component
     is noise + prior · fraction.
-
-    Attributes
-    ----------
-    weights : ndarray
-        Probability of each component.
-    means : ndarray
-        Posterior mean of each fraction.
-    noise : ndarray
-        Part of the posterior variance that is due to the noise.
-    prior : ndarray
-        Part of the posterior variance that is due to the prior, divided by the fraction.
     """
 
-    weights: Floats
-    means: Floats
-    noise: Floats
+    weights: Floats  # probability of each component
+    means: Floats  # posterior mean of each fraction
+    noise: Floats  # part of the posterior variance that is due to the noise
+    # part of the posterior variance that is due to the prior, divided by the fraction
     prior: Floats
 
     def quantile(self, level: float, variance: Callable[[Floats], Floats]) -> Floats:
-        """Return a quantile of each mixture, computed by bisection.
-
-        Parameters
-        ----------
-        level : float
-            Level of the quantile, between 0 and 1.
-        variance : callable
-            Function that maps candidate values of the true fractions, shape (n_fractions,), to the
-            variances of the components, shape (n_components, n_fractions). As in a score interval
-            (Wilson 1927), the variance depends on the candidate value.
-
-        Returns
-        -------
-        ndarray of shape (n_fractions,)
-        """
+        """Return a quantile of each mixture, computed by bisection."""
         low, high = np.zeros(self.means.shape[1]), np.ones(self.means.shape[1])
         for _ in range(QUANTILE_BISECTIONS):
             fraction = (low + high) / 2
@@ -102,41 +78,24 @@ class NormalMixture(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class TablePosterior:
-    """Posterior distribution of the fraction in each cell of a released marginal table.
-
-    Attributes
-    ----------
-    columns : tuple of int
-        Columns of the table.
-    cells : CellBatch
-        Cells of the table in C order; their independence estimates must be positive.
-    estimate : ndarray
-        The released fractions, with one axis for each column.
-    effective_size : float
-        Effective public sample size of the estimate, in private rows.
-    sizes : EffectiveSizePosterior
-        Posterior of the effective public sample size.
-    scales : ndarray of shape (n_scales,), or None
-        Posterior of the scale of the table's deviations from its margins; see `scales`. It is None
-        for a single column, which has no margins.
-    margins : sequence of TablePosterior
-        Posteriors of the tables over all proper subsets of the columns.
-    is_shifted : bool
-        Whether the measurements show that the distribution of the public rows is shifted. The shift
-        of a cell may then be much larger than the average shift, on which `sizes` is based. The
-        intervals therefore also contain the intervals of `without_public`.
-    scales_without_public : ndarray of shape (n_scales,), or None
-        As `scales`, if the public rows are worth no private rows. It is None if there is no shift.
-    """
+    """Posterior distribution of the fraction in each cell of a released marginal table."""
 
     columns: Attributes
-    cells: CellBatch
-    estimate: Floats
-    effective_size: float
-    sizes: EffectiveSizePosterior
+    cells: CellBatch  # cells of the table in C order; their independence estimates must be positive
+    estimate: Floats  # the released fractions, with one axis for each column
+    effective_size: float  # effective public sample size of the estimate, in private rows
+    sizes: EffectiveSizePosterior  # posterior of the effective public sample size
+    # (n_scales,): posterior of the scale of the table's deviations from its margins; see `scales`.
+    # It is None for a single column, which has no margins.
     scales: Floats | None
+    # posteriors of the tables over all proper subsets of the columns
     margins: Sequence[TablePosterior] = ()
+    # Whether the measurements show that the distribution of the public rows is shifted. The shift
+    # of a cell may then be much larger than the average shift, on which `sizes` is based. The
+    # intervals therefore also contain the intervals of `without_public`.
     is_shifted: bool = False
+    # (n_scales,): as `scales`, if the public rows are worth no private rows. It is None if there is
+    # no shift.
     scales_without_public: Floats | None = None
 
     @cached_property
@@ -177,29 +136,12 @@ class TablePosterior:
 
     def intervals(
         self,
-        cells: Codes,
+        cells: Codes,  # (n,)
         level: float,
         noisy: NoisyFractions,
         groups: TablePosterior | None = None,
     ) -> Floats:
-        """Return credible intervals for the fractions in selected cells.
-
-        Parameters
-        ----------
-        cells : ndarray of int, shape (n,)
-            Flat indices of the cells, in C order.
-        level : float
-            Average coverage over all cells.
-        noisy : NoisyFractions
-            Noisy answers for these cells.
-        groups : TablePosterior, optional
-            Posterior of a table over some of the columns. If it is given, the intervals refer to
-            shares, i.e. fractions of the rows that agree with the cell in these columns.
-
-        Returns
-        -------
-        ndarray of shape (n, 2)
-        """
+        """Return credible intervals for the fractions in selected cells."""
         intervals = [np.empty((0, 2))]  # this is the result if there are no cells
         for start in range(0, len(cells), CELL_BLOCK):
             block = slice(start, start + CELL_BLOCK)
@@ -329,12 +271,7 @@ class TablePosterior:
             )
 
     def _deviation_variances(self, cells: Codes) -> Floats:
-        """For each size, return the mean squared error of selected cells, assuming exact margins.
-
-        Returns
-        -------
-        ndarray of shape (n_sizes, n)
-        """
+        """Return the mean squared error of selected cells for each size, given exact margins."""
         variances = []
         for weights, means, noise, prior in self._mixtures_by_size(cells):
             if self.scales is None:
@@ -391,20 +328,7 @@ class TablePosterior:
 def _mixture_interval(
     mixtures: Sequence[NormalMixture], estimate: Floats, level: float, noisy: NoisyFractions
 ) -> tuple[Floats, Floats]:
-    """Return the lower and upper ends of credible intervals for fractions, given their posteriors.
-
-    Parameters
-    ----------
-    mixtures : sequence of NormalMixture
-        Posteriors of n fractions, not yet including the sampling of persons. The interval contains
-        the intervals of all of these posteriors.
-    estimate : ndarray of shape (n,)
-        Released fractions.
-    level : float
-        Average coverage over all fractions.
-    noisy : NoisyFractions
-        The noisy answers for these fractions.
-    """
+    """Return the ends of credible intervals for fractions, given their posteriors."""
 
     def posterior_interval(failure: float) -> tuple[Floats, Floats]:
         """Return the ends of the smallest interval that contains those of all posteriors."""

@@ -53,20 +53,6 @@ def ipf(tables: Floats, margins: Sequence[Floats], max_sweeps: int) -> Floats:
 
     Each sweep scales the tables to every margin once.
 
-    Parameters
-    ----------
-    tables : ndarray of shape (n_tables, ...)
-        Nonnegative tables.
-    margins : sequence of ndarray
-        Sums over axis 1, axis 2 and so on; the summed axis is kept with length 1.
-    max_sweeps : int
-        Maximum number of sweeps over all margins.
-
-    Returns
-    -------
-    ndarray of shape (n_tables, ...)
-        The scaled tables. Cells that are zero remain zero, even if their margin is positive.
-
     Examples
     --------
     >>> half = np.array([[[0.5], [0.5]]])

@@ -268,25 +268,15 @@ class MarginalModel:
 
 
 class _ShiftEvidence(NamedTuple):
-    """Measured cells of a table as flat arrays, to be passed to `effective_sample_size`.
+    """Measured cells of a table as flat arrays, to be passed to `effective_sample_size`."""
 
-    Attributes
-    ----------
-    squared_differences : ndarray
-        Squared differences between measured and public fractions, after removing the effects of all
-        margins.
-    variances_per_shift : ndarray
-        Variance of each difference per unit of shift variance.
-    noise_variances : ndarray
-        Noise variance of each difference.
-    degrees_of_freedom : ndarray
-        Degrees of freedom of each difference. The remaining degrees of freedom are fixed by the
-        margins.
-    """
-
+    # squared differences between measured and public fractions, after removing the effects of all
+    # margins
     squared_differences: Floats
-    variances_per_shift: Floats
-    noise_variances: Floats
+    variances_per_shift: Floats  # variance of each difference per unit of shift variance
+    noise_variances: Floats  # noise variance of each difference
+    # Degrees of freedom of each difference. The remaining degrees of freedom are fixed by the
+    # margins.
     degrees_of_freedom: Floats
 
 
@@ -323,20 +313,7 @@ def downward_closure(workload: Iterable[Attributes]) -> list[Attributes]:
 def _pooled_margin(
     table: MarginalEstimate, unconstrained: Mapping[Attributes, UnconstrainedEstimate]
 ) -> Floats:
-    """Return the precision-weighted mean of a table's estimate and the sums of wider estimates.
-
-    Parameters
-    ----------
-    table : MarginalEstimate
-        The table for which wider tables are summed.
-    unconstrained : mapping of tuple of int to UnconstrainedEstimate
-        Estimates of all tables, by columns.
-
-    Returns
-    -------
-    ndarray
-        Fractions in the shape of the table.
-    """
+    """Return the precision-weighted mean of a table's estimate and the sums of wider estimates."""
     weighted_sum: Floats = np.zeros(table.shape)
     precision: Floats = np.zeros(table.shape)
     for source in (table, *table.supermarginals):
@@ -356,15 +333,6 @@ def _nearest_consistent(
     The fractions are passed to `fit_with_fixed_margins` both as prior and as values. As a result,
     the distance is weighted by the posterior precision 1/prior + 1/noise, and no cell becomes
     negative. Unmeasured tables are fitted by iterative proportional fitting.
-
-    Parameters
-    ----------
-    means : ndarray of shape (n_tables, ...)
-        Fractions of tables that have the same shape.
-    unconstrained : sequence of UnconstrainedEstimate
-        Estimates from which only the variances are used.
-    margins : sequence of ndarray
-        As in `ipf`.
     """
     _, prior, noise = map(np.stack, zip(*unconstrained, strict=True))
     if noise.min() >= 1 / MIN_PRECISION:
@@ -373,15 +341,7 @@ def _nearest_consistent(
 
 
 def _estimate_tables(tables: Sequence[MarginalEstimate], ratios: Sequence[Floats]) -> None:
-    """Set the estimates and variances of all tables of one width, given their margins.
-
-    Parameters
-    ----------
-    tables : sequence of MarginalEstimate
-        Tables with priors and pooled measurements.
-    ratios : sequence of ndarray
-        For each table, the weight of each cell's prior relative to the measurement.
-    """
+    """Set the estimates and variances of all tables of one width, given their margins."""
     ratio_of_columns = {table.columns: ratio for table, ratio in zip(tables, ratios, strict=True)}
     for group in solvable_groups(tables):
         ratio = np.stack([ratio_of_columns[table.columns] for table in group])

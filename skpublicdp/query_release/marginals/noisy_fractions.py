@@ -29,24 +29,12 @@ MIN_LOWER_END = 1e-8
 
 
 class NoisyFractions(NamedTuple):
-    """Noisy fractions of the private rows in each cell, without any use of public rows.
-
-    Attributes
-    ----------
-    values : ndarray
-        Noisy fractions.
-    variance : float or ndarray
-        Variance of the noise of each fraction.
-    persons : float or ndarray
-        Number of private persons to whom the fractions refer.
-    gaussian : bool
-        Whether the noise is Gaussian. If False, it is Laplace noise.
-    """
+    """Noisy fractions of the private rows in each cell, without any use of public rows."""
 
     values: Floats
-    variance: float | Floats
-    persons: float | Floats
-    gaussian: bool
+    variance: float | Floats  # variance of the noise of each fraction
+    persons: float | Floats  # number of private persons to whom the fractions refer
+    gaussian: bool  # Whether the noise is Gaussian. If False, it is Laplace noise.
 
     def bounds(self, failure: float) -> tuple[Floats, Floats]:
         """Return lower and upper confidence bounds on the population's fractions.
@@ -69,17 +57,11 @@ class NoisyFractions(NamedTuple):
 
 
 class Disagreement(NamedTuple):
-    """Cells in which the posterior and the noisy answer disagree, so that either may be wrong.
+    """Cells in which the posterior and the noisy answer disagree, so that either may be wrong."""
 
-    Attributes
-    ----------
-    cells : ndarray of bool
-        Whether the estimate lies outside the posterior interval or outside the noisy bounds.
-    is_low_too_strict, is_high_too_strict : ndarray of bool
-        Whether the estimate lies outside the lower or the upper noisy bound.
-    """
-
+    # whether the estimate lies outside the posterior interval or outside the noisy bounds
     cells: NDArray[np.bool_]
+    # whether the estimate lies outside the lower or the upper noisy bound
     is_low_too_strict: NDArray[np.bool_]
     is_high_too_strict: NDArray[np.bool_]
 
@@ -87,17 +69,7 @@ class Disagreement(NamedTuple):
 def find_disagreement(
     low: Floats, high: Floats, estimate: Floats, noisy: NoisyFractions
 ) -> Disagreement:
-    """Find the cells in which the posterior and the noisy answer disagree.
-
-    Parameters
-    ----------
-    low, high : ndarray of shape (n,)
-        Ends of the posterior intervals with failure probability `DISAGREEMENT_FAILURE`.
-    estimate : ndarray of shape (n,)
-        Released fractions.
-    noisy : NoisyFractions
-        Noisy answers for the same cells.
-    """
+    """Find the cells in which the posterior and the noisy answer disagree."""
     low = np.where(low < MIN_LOWER_END, 0, low)
     noisy_low, noisy_high = noisy.bounds(DISAGREEMENT_FAILURE * NOISE_INTERVAL_SHARE)
     smallest, largest = np.maximum(low, noisy_low), np.minimum(high, noisy_high)

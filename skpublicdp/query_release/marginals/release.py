@@ -66,36 +66,20 @@ _TABLE_MAPPINGS = ("fractions", "deviations", "measured", "posteriors")
 
 @dataclass(frozen=True, eq=False)
 class MarginalRelease:
-    """Released marginal tables, which are estimated from noisy tables and public rows.
+    """Released marginal tables, which are estimated from noisy tables and public rows."""
 
-    Attributes
-    ----------
-    fractions : mapping of tuple of int to ndarray
-        Estimated fractions of the population for each table of the workload and each of its
-        margins, with one axis per column. The fractions of each table sum to 1.
-    deviations : mapping of tuple of int to ndarray
-        Standard deviation of the error in each fraction.
-    sizes : tuple of int
-        Number of codes of each column.
-    effective_public_size : float
-        Effective size of the public sample, in private rows.
-    measured : mapping of tuple of int to TableMeasurement
-        Pooled noisy answers for each table, computed without information from public rows.
-    persons : float
-        Number of private persons.
-    gaussian : bool
-        Whether the noise is Gaussian. If False, it is Laplace noise.
-    posteriors : mapping of tuple of int to TablePosterior
-        Posteriors of the cells. The mapping is empty for lists of queries.
-    """
-
+    # Estimated fractions of the population for each table of the workload and each of its margins,
+    # with one axis per column. The fractions of each table sum to 1.
     fractions: Mapping[Attributes, Floats] = field(repr=False)
+    # standard deviation of the error in each fraction
     deviations: Mapping[Attributes, Floats] = field(repr=False)
-    sizes: Attributes
-    effective_public_size: float
+    sizes: Attributes  # number of codes of each column
+    effective_public_size: float  # effective size of the public sample, in private rows
+    # pooled noisy answers for each table, computed without information from public rows
     measured: Mapping[Attributes, TableMeasurement] = field(default_factory=dict, repr=False)
-    persons: float = 0.0
-    gaussian: bool = True
+    persons: float = 0.0  # number of private persons
+    gaussian: bool = True  # Whether the noise is Gaussian. If False, it is Laplace noise.
+    # Posteriors of the cells. The mapping is empty for lists of queries.
     posteriors: Mapping[Attributes, TablePosterior] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -107,15 +91,7 @@ class MarginalRelease:
         vars(self).update({**state, **{name: dict(state[name]) for name in _TABLE_MAPPINGS}})
 
     def noisy(self, columns: Attributes, codes: tuple[NDArray[np.integer], ...]) -> NoisyFractions:
-        """Return the noisy fractions of selected cells in a table, without using a model.
-
-        Parameters
-        ----------
-        columns : tuple of int
-            Columns of the table, in increasing order.
-        codes : tuple of ndarray of int, each of shape (n,)
-            Codes of the cells, one array for each column.
-        """
+        """Return the noisy fractions of selected cells in a table, without using a model."""
         measured = self.measured[columns]
         return NoisyFractions(
             measured.values[codes], measured.variance, self.persons, self.gaussian
@@ -150,18 +126,7 @@ class MarginalRelease:
         )
 
     def marginal(self, columns: Sequence[int]) -> Floats:
-        """Return the estimated fractions of the population in the cells of a released table.
-
-        Parameters
-        ----------
-        columns : sequence of int
-            Columns of the table, in any order.
-
-        Returns
-        -------
-        ndarray
-            Fractions, with one axis for each column in the given order.
-        """
+        """Return the estimated fractions of the population in the cells of a released table."""
         axis_of_column = np.argsort(np.argsort(columns))  # rank among the given columns
         return self.fractions[tuple(sorted(columns))].transpose(axis_of_column)
 
@@ -293,25 +258,15 @@ def release_tables(
 
 
 class _RowUnits(NamedTuple):
-    """Units of a release's integer tables, and the size of the underlying sample.
+    """Units of a release's integer tables, and the size of the underlying sample."""
 
-    Attributes
-    ----------
-    total : float
-        Total over all private rows, i.e. the number of rows, or the released sum of weights in
-        units of the maximum weight.
-    per_row : int
-        Integer that a row with the maximum weight adds to a cell, which is 1 without weights.
-    sensitivity : Sensitivity
-        Largest change in a table when one row is replaced.
-    sample_size : float
-        Number of private rows, or the effective number if weights are unequal.
-    """
-
+    # Total over all private rows, i.e. the number of rows, or the released sum of weights in units
+    # of the maximum weight.
     total: float
+    # integer that a row with the maximum weight adds to a cell, which is 1 without weights
     per_row: int
-    sensitivity: Sensitivity
-    sample_size: float
+    sensitivity: Sensitivity  # largest change in a table when one row is replaced
+    sample_size: float  # number of private rows, or the effective number if weights are unequal
 
 
 def _row_units(n_private: int, weight_totals: WeightTotals | None) -> _RowUnits:
@@ -405,17 +360,10 @@ def _released_tables(model: MarginalModel, sizes: Attributes, *, gaussian: bool)
 
 
 class _FirstRound(NamedTuple):
-    """Budget of a marginal release's first round, and its allocation to the tables.
+    """Budget of a marginal release's first round, and its allocation to the tables."""
 
-    Attributes
-    ----------
-    share : Fraction
-        Share of the entire budget.
-    table_shares : dict of tuple of int to Fraction
-        Share of the round's budget that each table receives, which is 0 for unmeasured tables.
-    """
-
-    share: Fraction
+    share: Fraction  # share of the entire budget
+    # share of the round's budget that each table receives, which is 0 for unmeasured tables
     table_shares: dict[Attributes, Fraction]
 
 

@@ -57,19 +57,7 @@ MIN_EVIDENCE = 1e-290
 
 
 def _transition_matrix(deviation: float) -> Floats:
-    """Return the conditional distribution of a scale, given the scale one level above.
-
-    Parameters
-    ----------
-    deviation : float
-        Conditional standard deviation of the logarithm of the scale.
-
-    Returns
-    -------
-    ndarray of shape (n_scales, n_scales)
-        Column j is the distribution given scale j at the level above. The lower scale is 0 if and
-        only if the upper scale is 0.
-    """
+    """Return the conditional distribution of a scale, given the scale one level above."""
     density = np.exp(-0.5 * ((LOG_SCALE_GRID[:, None] - LOG_SCALE_GRID) / deviation) ** 2)
     # index 0 is the scale 0, which is reached only from the scale 0
     density[0], density[:, 0] = 0, 0
@@ -176,22 +164,7 @@ def _table_log_evidence(
 
 
 def cell_scales(cells: CellBatch, effective_size: float, scales: Floats) -> Floats:
-    """Return the posterior of the scale g for each cell of a table.
-
-    Parameters
-    ----------
-    cells : CellBatch
-        Cells of one table, with positive independence estimates.
-    effective_size : float
-        Effective size of the public sample, in private rows.
-    scales : ndarray of shape (n_scales,)
-        Posterior of the scale G of the table.
-
-    Returns
-    -------
-    ndarray of shape (n_scales, n_cells)
-        Posterior probabilities of the scales in `LOG_SCALE_GRID`.
-    """
+    """Return the posterior of the scale g for each cell of a table."""
     log_likelihoods = log_likelihood(cells, effective_size)
     likelihood = np.exp(log_likelihoods - log_likelihoods.max(axis=0))
     cell_given_table = _transition_matrix(CELL_DEVIATION)

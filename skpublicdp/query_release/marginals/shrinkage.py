@@ -66,28 +66,15 @@ class CellBatch(NamedTuple):
     """Cells of several tables, concatenated into flat arrays.
 
     All attributes are arrays of shape (n_cells,).
-
-    Attributes
-    ----------
-    independence_estimate : ndarray
-        Fraction in the maximum entropy table that has the estimated margins.
-    public : ndarray
-        Fraction of the public rows, raked to the estimated margins.
-    unexplained_share : ndarray
-        Share of a cell's variance that is not determined by the margins.
-    values : ndarray
-        Measured fraction, adjusted to the estimated margins.
-    precisions : ndarray
-        Inverse noise variance, which is 0 for an unmeasured cell.
-    residual_noise_share : ndarray
-        Share of the noise variance that remains after the effects of all margins are removed.
     """
 
+    # fraction in the maximum entropy table that has the estimated margins
     independence_estimate: Floats
-    public: Floats
-    unexplained_share: Floats
-    values: Floats
-    precisions: Floats
+    public: Floats  # fraction of the public rows, raked to the estimated margins
+    unexplained_share: Floats  # share of a cell's variance that is not determined by the margins
+    values: Floats  # measured fraction, adjusted to the estimated margins
+    precisions: Floats  # inverse noise variance, which is 0 for an unmeasured cell
+    # share of the noise variance that remains after the effects of all margins are removed
     residual_noise_share: Floats
 
     def select(self, cells: NDArray[np.integer] | slice) -> CellBatch:
@@ -96,20 +83,11 @@ class CellBatch(NamedTuple):
 
 
 class ShrunkPrior(NamedTuple):
-    """Prior of each cell, averaged over the scale g, as arrays of shape (n_cells,).
+    """Prior of each cell, averaged over the scale g, as arrays of shape (n_cells,)."""
 
-    Attributes
-    ----------
-    mean : ndarray
-        Prior mean, between the independence estimate and the public fraction.
-    variance_factor : ndarray
-        Prior variance, divided by the fraction.
-    ratio : ndarray
-        Weight of the prior relative to the measured value, which is infinite for unmeasured cells.
-    """
-
-    mean: Floats
-    variance_factor: Floats
+    mean: Floats  # prior mean, between the independence estimate and the public fraction
+    variance_factor: Floats  # prior variance, divided by the fraction
+    # weight of the prior relative to the measured value, which is infinite for unmeasured cells
     ratio: Floats
 
 
@@ -126,11 +104,6 @@ def shrink_to_margins(
         Index of the first cell of each table.
     effective_size : float
         Effective size of the public sample, in private rows.
-
-    Returns
-    -------
-    ShrunkPrior
-        Prior mean, variance factor and weight of each cell.
     """
     n_cells = len(cells.independence_estimate)
     cells = cells._replace(
@@ -394,21 +367,7 @@ def rake_public_tables(group: Sequence[MarginalEstimate], n_public: float) -> No
 def set_single_column_priors(
     tables: Sequence[MarginalEstimate], effective_size: float
 ) -> list[Floats]:
-    """Set the prior of each column from the effective public rows and one uniform pseudo-row.
-
-    Parameters
-    ----------
-    tables : sequence of MarginalEstimate
-        Tables that have one column each.
-    effective_size : float
-        Effective size of the public sample, in private rows.
-
-    Returns
-    -------
-    list of ndarray
-        Weight of each cell's prior relative to the measurement, which is infinite for an unmeasured
-        cell.
-    """
+    """Set the prior of each column from the effective public rows and one uniform pseudo-row."""
     ratios = []
     for table in tables:
         table.prior_variance_factor = np.full(table.shape, 1 / (1 + effective_size))

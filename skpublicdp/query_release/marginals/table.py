@@ -33,20 +33,11 @@ class UnconstrainedEstimate(NamedTuple):
     """Estimate of a marginal table, computed without assuming that the margins are exact.
 
     All array attributes have the shape of the table.
-
-    Attributes
-    ----------
-    fractions : ndarray
-        Posterior mean of each cell.
-    prior : ndarray
-        Prior variance of each cell, including the errors of its margins.
-    noise : ndarray
-        Noise variance of the measured value of each cell.
     """
 
-    fractions: Floats
-    prior: Floats
-    noise: Floats
+    fractions: Floats  # posterior mean of each cell
+    prior: Floats  # prior variance of each cell, including the errors of its margins
+    noise: Floats  # noise variance of the measured value of each cell
 
     def variances(self) -> Floats:
         """Return the posterior variance of each cell."""
@@ -54,33 +45,17 @@ class UnconstrainedEstimate(NamedTuple):
 
 
 class TableMeasurement(NamedTuple):
-    """Noisy fractions of a table's cells.
+    """Noisy fractions of a table's cells."""
 
-    Attributes
-    ----------
-    values : ndarray
-        The fractions in the shape of the table.
-    variance : float
-        Noise variance of each fraction.
-    """
-
-    values: Floats
-    variance: float
+    values: Floats  # the fractions in the shape of the table
+    variance: float  # noise variance of each fraction
 
 
 class ProjectedMeasurement(NamedTuple):
-    """Estimate of a margin, computed from the noisy answers of a wider table.
+    """Estimate of a margin, computed from the noisy answers of a wider table."""
 
-    Attributes
-    ----------
-    values : ndarray
-        Estimated fractions of the margin.
-    precisions : ndarray
-        Inverse variance of each fraction.
-    """
-
-    values: Floats
-    precisions: Floats
+    values: Floats  # estimated fractions of the margin
+    precisions: Floats  # inverse variance of each fraction
 
 
 @dataclass(eq=False)
@@ -91,57 +66,39 @@ class MarginalEstimate:
 
     Attributes
     ----------
-    columns : tuple of int
-        Increasing column indices.
-    shape : tuple of int
-        Number of codes of each column.
-    parents : list of MarginalEstimate
-        Tables with one column fewer, where parent i lacks the column of axis i. The list is empty
-        for a single column.
-    submarginals, supermarginals : list of MarginalEstimate
-        Tables over all proper subsets of the columns, and wider tables that contain these columns.
-    measured : ndarray
-        Precision-weighted mean of the noisy tables over the same columns.
-    precision : float
-        Inverse noise variance of each cell of `measured`, which is 0 before the first measurement.
-    independence_estimate : ndarray
-        Maximum entropy table that has the estimated margins.
-    public : ndarray
-        Fractions of the public rows, raked to the estimated margins.
-    prior : ndarray
-        Prior mean, between the independence estimate and the public fractions.
-    values, precisions : ndarray
-        Measurements, pooled with projections of wider tables, and the inverse variances of the
-        pooled values.
-    unexplained_share : ndarray
-        Share of a cell's variance that is not determined by its margins.
-    prior_variance_factor : ndarray
-        Prior variance of a cell, divided by the cell's fraction and by `unexplained_share`.
-    fractions : ndarray, or None
-        The estimated fractions, or None before the first fit.
-    deviation_prior_variance, deviation_posterior_variance : ndarray
-        Prior and posterior variances of a cell's deviation from the margins, assuming exact
-        margins.
     residual_noise_share : float
         Share of the variance of independent noise that remains after the effects of all margins are
         removed.
     """
 
-    columns: Attributes
-    shape: tuple[int, ...]
+    columns: Attributes  # increasing column indices
+    shape: tuple[int, ...]  # number of codes of each column
+    # Tables with one column fewer, where parent i lacks the column of axis i. The list is empty for
+    # a single column.
     parents: list[MarginalEstimate] = field(default_factory=list)
+    # tables over all proper subsets of the columns, and wider tables that contain these columns
     submarginals: list[MarginalEstimate] = field(default_factory=list)
     supermarginals: list[MarginalEstimate] = field(default_factory=list)
+    # precision-weighted mean of the noisy tables over the same columns
     measured: Floats = field(init=False)
+    # inverse noise variance of each cell of `measured`, which is 0 before the first measurement
     precision: float = 0.0
+    # maximum entropy table that has the estimated margins
     independence_estimate: Floats = field(init=False)
+    # fractions of the public rows, raked to the estimated margins
     public: Floats = field(init=False)
+    # prior mean, between the independence estimate and the public fractions
     prior: Floats = field(init=False)
+    # measurements, pooled with projections of wider tables, and the inverse variances of the pooled
+    # values
     values: Floats = field(init=False)
     precisions: Floats = field(init=False)
+    # share of a cell's variance that is not determined by its margins
     unexplained_share: Floats = field(init=False)
+    # prior variance of a cell, divided by the cell's fraction and by `unexplained_share`
     prior_variance_factor: Floats = field(init=False)
-    fractions: Floats | None = None
+    fractions: Floats | None = None  # the estimated fractions, or None before the first fit
+    # prior and posterior variances of a cell's deviation from the margins, assuming exact margins
     deviation_prior_variance: Floats = field(init=False)
     deviation_posterior_variance: Floats = field(init=False)
 
@@ -277,13 +234,6 @@ class MarginalEstimate:
         """Return the precision of a projection to a margin, relative to the precision of a cell.
 
         The precision is averaged over the cells of the margin, weighted by their fractions.
-
-        Parameters
-        ----------
-        target : MarginalEstimate
-            The margin.
-        noise : float
-            Noise variance of each cell of this table.
         """
         axes = self.axes_without(target.columns)
         shares, weights = self._margin_weights(target, noise)
@@ -301,8 +251,6 @@ class MarginalEstimate:
 
         Parameters
         ----------
-        target : MarginalEstimate
-            The margin.
         noise : float
             Noise variance w.
         """

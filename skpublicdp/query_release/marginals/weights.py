@@ -36,21 +36,11 @@ WEIGHTS_PROOF = "docs/proofs/marginals.md"
 
 @dataclass(frozen=True)
 class WeightColumn:
-    """Numeric column that contains the survey weights of the rows.
-
-    Attributes
-    ----------
-    position : int
-        Position of the column.
-    maximum : float
-        Maximum weight, as declared by the user.
-    offset : float
-        Number that is added to encoded values of the column.
-    """
+    """Numeric column that contains the survey weights of the rows."""
 
     position: int
-    maximum: float
-    offset: float = 0.0
+    maximum: float  # maximum weight, as declared by the user
+    offset: float = 0.0  # number that is added to encoded values of the column
 
     def units(self, rows: Floats) -> Integers:
         """Return the weights of encoded rows as integers from 0 to `WEIGHT_UNITS`.
@@ -74,21 +64,13 @@ class WeightColumn:
 
 
 class WeightTotals(NamedTuple):
-    """Released sums over the weights of all private rows.
+    """Released sums over the weights of all private rows."""
 
-    Attributes
-    ----------
-    total : float
-        Sum of the weights, in units of the maximum weight. The sum lies between 1 and the number of
-        rows.
-    variance : float
-        Noise variance of `total`.
-    effective_rows : float
-        Kish's effective sample size, i.e. the squared sum divided by the sum of squares.
-    """
-
+    # Sum of the weights, in units of the maximum weight. The sum lies between 1 and the number of
+    # rows.
     total: float
-    variance: float
+    variance: float  # noise variance of `total`
+    # Kish's effective sample size, i.e. the squared sum divided by the sum of squares.
     effective_rows: float
 
 
@@ -129,17 +111,7 @@ def weighted_sensitivity(sensitivity: Sensitivity) -> Sensitivity:
 def release_weight_totals(
     count: Callable[[], Integers], n_private: int, ledger: Ledger
 ) -> WeightTotals:
-    """Release the sums of the weights and of their squares, using a share of the ledger's budget.
-
-    Parameters
-    ----------
-    count : callable
-        Function that returns `WeightColumn.totals` of all private rows.
-    n_private : int
-        Number of private rows.
-    ledger : Ledger
-        Privacy ledger.
-    """
+    """Release the sums of the weights and of their squares, with a share of the budget."""
     noisy = ledger.add_noise(
         count(),
         weighted_sensitivity(Sensitivity(2, 2)),

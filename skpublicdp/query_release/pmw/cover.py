@@ -48,20 +48,12 @@ class QueryCover(ABC):
 
     Cells may form several blocks, for instance one per column. Each row then belongs to one cell of
     each block, and the weights of the blocks are independent.
-
-    Attributes
-    ----------
-    n_queries : int
-        Number of queries in the cover.
-    sizes : ndarray of int
-        Number of cells in each block.
-    irreducible_error : float
-        Radius of the cover in the limit of infinitely many public rows, which is positive if the
-        number of cells is limited.
     """
 
-    n_queries: int
-    sizes: Codes
+    n_queries: int  # number of queries in the cover
+    sizes: Codes  # number of cells in each block
+    # radius of the cover in the limit of infinitely many public rows, which is positive if the
+    # number of cells is limited
     irreducible_error: float
 
     @abstractmethod
@@ -70,17 +62,7 @@ class QueryCover(ABC):
 
     @abstractmethod
     def answers(self, cells: NDArray[Any]) -> NDArray[Any]:
-        """For each member, sum the counts or weights of the cells in which it holds.
-
-        Parameters
-        ----------
-        cells : ndarray of shape (size,)
-            Count or weight of each cell.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,)
-        """
+        """For each member, sum the counts or weights of the cells in which it holds."""
 
     @abstractmethod
     def incidence_row(self, query: int) -> Floats:
@@ -95,17 +77,7 @@ class QueryCover(ABC):
 
     @abstractmethod
     def radius(self, m: int, d: int, beta: float) -> float:
-        """Bound the difference between a query's answer and that of its nearest member.
-
-        Parameters
-        ----------
-        m : int
-            Number of public rows.
-        d : int
-            VC dimension of the class.
-        beta : float
-            Failure probability of the bound, taken over the draw of the public rows.
-        """
+        """Bound the difference between a query's answer and that of its nearest member."""
 
     @property
     def member_index(self) -> Any:
@@ -145,21 +117,12 @@ class QueryCover(ABC):
 
 @dataclass(frozen=True, eq=False)
 class CoverIndex:
-    """Search index for the members of a cover, based on their answers on a few points.
+    """Search index for the members of a cover, based on their answers on a few points."""
 
-    Attributes
-    ----------
-    holds : callable
-        Function that indicates which queries hold for which rows, shape (n_queries, n_rows).
-    cover : ndarray
-        Members of the cover.
-    points : ndarray of shape (n_points, n_features)
-        Points on which the members have distinct answers.
-    """
-
+    # function that indicates which queries hold for which rows, shape (n_queries, n_rows)
     holds: RowPredicate
-    cover: NDArray[Any]
-    points: Floats
+    cover: NDArray[Any]  # members of the cover
+    points: Floats  # (n_points, n_features): points on which the members have distinct answers
 
     def find(self, Q: NDArray[Any]) -> Codes:
         """Return the index of the member that agrees with each query on most points."""

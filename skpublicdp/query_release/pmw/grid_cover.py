@@ -90,17 +90,7 @@ class QuantileAxis:
         self.n_ranges = len(self._ranges.start)
 
     def radius(self, m: int, beta: float, n_columns: int) -> float:
-        """Bound the population share between the ends of any range and the nearest cuts.
-
-        Parameters
-        ----------
-        m : int
-            Number of public rows, drawn independently.
-        beta : float
-            Failure probability of the bound, which holds for `n_columns` axes simultaneously.
-        n_columns : int
-            Number of axes computed from the same public rows.
-        """
+        """Bound the population share between the ends of any range and the nearest cuts."""
         if not self.n_ends:
             return 0.0  # single cells: all ranges are listed
         # The number k of skipped rows depends on the public rows. Shares 1/((k + 1)(k + 2)) of beta

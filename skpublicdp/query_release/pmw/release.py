@@ -57,10 +57,6 @@ def release_pmw(
         Estimator whose parameters `alpha`, `beta`, `delta` and `n_jobs` are used.
     queries : QueryClass
         The class, bound to the schema.
-    rows : Dataset
-        Public and private rows.
-    ledger : Ledger
-        Privacy ledger that is charged.
     """
     # shuffle, because the cover splits the public rows and their order may be informative
     X_public = np.random.default_rng(0).permutation(rows.X_public)
@@ -181,24 +177,12 @@ def _rows_remedy(
 
 @dataclass(frozen=True)
 class RoundPlan:
-    """Parameters of the rounds, which are computed from public numbers only.
+    """Parameters of the rounds, which are computed from public numbers only."""
 
-    Attributes
-    ----------
-    rounds : int
-        Number of rounds.
-    round_epsilon : Fraction
-        Budget ε of the exponential mechanism in each round.
-    rate : float
-        Learning rate.
-    error : float
-        Bound on the errors of all answers on the private rows, which holds with probability 1 -
-        beta.
-    """
-
-    rounds: int
-    round_epsilon: Fraction
-    rate: float
+    rounds: int  # number of rounds
+    round_epsilon: Fraction  # budget ε of the exponential mechanism in each round
+    rate: float  # learning rate
+    # bound on the errors of all answers on the private rows, which holds with probability 1 - beta
     error: float
 
 
@@ -212,27 +196,6 @@ def plan_rounds(
     alpha: float | None = None,
 ) -> RoundPlan:
     """Return the number of rounds with the smallest error bound, and the other parameters.
-
-    Parameters
-    ----------
-    n : int
-        Number of private rows.
-    n_queries : int
-        Size k of the cover.
-    log_cells : float
-        The logarithm ln N of the size N of the representative domain.
-    ledger : Ledger
-        The budget.
-    beta : float
-        Failure probability β of the bound.
-    alpha : float, optional
-        Error that is small enough. The number of rounds T stays below the point at which √(ln N /
-        2T) reaches half of this error.
-
-    Returns
-    -------
-    RoundPlan
-        Number of rounds, budget of each round, learning rate and error bound.
 
     Notes
     -----
@@ -278,8 +241,6 @@ def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger
         The cover and its cells.
     plan : RoundPlan
         Number of rounds, budget and learning rate.
-    ledger : Ledger
-        Privacy ledger that is charged for each draw.
 
     Returns
     -------

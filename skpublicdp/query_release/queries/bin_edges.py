@@ -32,13 +32,6 @@ def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
     ----------
     bins : int, or mapping of column to int or to edges
         The parameter of `MarginalQueries`.
-    schema : Schema
-        The columns.
-
-    Returns
-    -------
-    dict of int to int or ndarray
-        The maximum numbers of bins or the edges, by position of the column.
     """
     positions = np.flatnonzero(schema.numeric).tolist()
     if not isinstance(bins, Mapping):

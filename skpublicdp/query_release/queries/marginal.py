@@ -415,8 +415,6 @@ def read_cells(
         A value for each column that a query restricts. A frame or a mapping may omit columns. None
         in an array, or a missing value in a frame, means any value. One-dimensional input is
         accepted if there is a single column.
-    schema : Schema
-        The columns.
     bins : Bins
         The bins of numeric columns.
     wildcard : int
