@@ -130,15 +130,32 @@ def weigh(source, public):
     )
 
 
+def with_bases(public, sources):
+    """Return public names together with the classes whose methods they inherit."""
+    bases = defaultdict(set)
+    for source in sources:
+        for node in ast.parse(source).body:
+            if isinstance(node, ast.ClassDef):
+                bases[node.name] |= {base.id for base in node.bases if isinstance(base, ast.Name)}
+    known, added = set(), set(public)
+    while added:
+        known |= added
+        added = set().union(*(bases[name] for name in added)) - known
+    return known
+
+
 def figures():
     """Return the figures of each folder of the package; the top level is one folder."""
+    sources = {
+        path.relative_to(PACKAGE): path.read_text(encoding="utf-8")
+        for path in sorted(PACKAGE.rglob("*.py"))
+    }
     names = (ROOT / "tests" / "public_api.txt").read_text(encoding="utf-8").split()
-    public = {name.rpartition(".")[2] for name in names}
+    public = with_bases({name.rpartition(".")[2] for name in names}, sources.values())
     by_folder = defaultdict(Counter)
-    for path in sorted(PACKAGE.rglob("*.py")):
-        folder = Path(*path.relative_to(PACKAGE).parts[:1])
-        name = "." if folder.suffix else str(folder)
-        by_folder[name].update(weigh(path.read_text(encoding="utf-8"), public))
+    for path, source in sources.items():
+        folder = Path(*path.parts[:1])
+        by_folder["." if folder.suffix else str(folder)].update(weigh(source, public))
     return by_folder
 
 
