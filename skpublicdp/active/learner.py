@@ -44,8 +44,13 @@ from skpublicdp.base_learner import (
 )
 from skpublicdp.data.binning import column_medians
 from skpublicdp.data.fit_inputs import bounds_of_description, public_labels
-from skpublicdp.data.label_values import is_unlabelled, label_column
-from skpublicdp.data.labels import check_length, encode_labels, require_target
+from skpublicdp.data.labels import (
+    check_length,
+    encode_labels,
+    is_unlabelled,
+    label_column,
+    require_target,
+)
 from skpublicdp.data.persons import read_person_rows
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
 from skpublicdp.data.roles import split_roles

@@ -17,8 +17,7 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise
 from skpublicdp.boosting.model import TARGET_LEVELS
-from skpublicdp.data.label_values import check_flat, refuse_types
-from skpublicdp.data.labels import TargetReader, Targets
+from skpublicdp.data.labels import TargetReader, Targets, check_flat, refuse_types
 from skpublicdp.exceptions import warn
 from skpublicdp.typing import Floats
 

@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_regressor
 from sklearn.metrics import accuracy_score, r2_score
 
-from skpublicdp.data.label_values import (
+from skpublicdp.data.labels import (
     check_comparable,
+    check_length,
     kind_of_labels,
     label_column,
     labels_equal,
 )
-from skpublicdp.data.labels import check_length
 from skpublicdp.data.schema import Column
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import Table

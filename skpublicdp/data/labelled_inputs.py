@@ -11,11 +11,13 @@ from sklearn.base import BaseEstimator
 
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp.data.fit_inputs import public_labels
-from skpublicdp.data.label_values import invalid_labels_error, is_unlabelled, label_column
 from skpublicdp.data.labels import (
     check_length,
     concatenate_labels,
     encode_labels,
+    invalid_labels_error,
+    is_unlabelled,
+    label_column,
     require_target,
 )
 from skpublicdp.data.persons import RowChooser, cap_rows_per_group

@@ -1,29 +1,327 @@
-"""Encode labels as class indices, and outcomes as numbers."""
+"""Labels in any container: read one by one, compared, and encoded as class indices."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import DataConversionWarning
+from sklearn.utils import check_array
 
-from skpublicdp._internal.redaction import RefusedError, call_or_raise, call_silently
-from skpublicdp.data.label_values import (
-    check_comparable,
-    integer_array,
-    invalid_labels_error,
-    is_unlabelled,
-    kind_of_labels,
-    label_column,
-    label_kind,
-    label_positions,
+from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
+from skpublicdp.data.column import MAX_EXACT_INTEGER
+from skpublicdp.data.kinds import kind_of_type
+from skpublicdp.data.series import (
+    as_series,
+    declared_type,
+    distinct_values,
+    integer_values,
+    replace_values,
 )
-from skpublicdp.data.series import distinct_values, integer_values, replace_values
-from skpublicdp.data.tables import count_rows
+from skpublicdp.data.tables import ANYTHING, BOOLEAN, NUMBER, TEXT, count_rows
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
+
+UNLABELLED = -1
+"""Label that marks an unlabelled public row, as in `sklearn.semi_supervised`."""
+
+
+def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArray[Any]:
+    """Convert labels to an array of text, booleans or whole numbers, shape (n,).
+
+    Each label is read independently. A list, a series from another library or an array of dtype
+    object is converted to the common type of its distinct labels.
+
+    Parameters
+    ----------
+    labels : array-like, shape (n,) or (n, 1)
+        Labels in any container.
+    listed : bool
+        Whether `classes` lists all labels, which affects only the error message.
+    name : str
+        Name of the labels in the error message.
+    """
+    # as in scikit-learn, text in a list is converted to a numpy text type, and text in an array
+    # keeps dtype object
+    text_dtype = object if hasattr(labels, "__array__") else str
+    label_kind(labels)  # dates, for example, are refused by the name of their type
+    dtype = getattr(labels, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind == "T":
+        raise RefusedError(
+            f"{name} has numpy's type StringDType, which cross-validation in scikit-learn does not "
+            f"support. Pass {name}.astype(str)."
+        )
+    is_masked = isinstance(labels, np.ma.MaskedArray)
+    dtype_kind = dtype.kind if isinstance(dtype, np.dtype) and not is_masked else "O"
+    refusal = invalid_labels_error(dtype_kind, listed, name)
+    if is_masked:
+        labels = call_or_raise(labels.astype(object).filled, None, error=refusal)
+    elif not isinstance(dtype, np.dtype):
+        labels = call_or_raise(np.asarray, labels, dtype=object, error=refusal)
+    labels = call_or_raise(check_array, labels, dtype=None, error=refusal, **NO_CHECKS)
+    is_column_vector = labels.shape[1:] == (1,)
+    if is_column_vector:
+        warn(
+            "A column-vector y was passed when a 1d array was expected. Please change the shape of "
+            "y to (n_samples, ), for example using ravel().",
+            DataConversionWarning,
+        )
+        labels = labels[:, 0]
+    check_flat(labels)
+    plain: NDArray[Any] = call_or_raise(_plain_labels, labels, text_dtype, error=refusal)
+    return plain
+
+
+def label_kind(labels: Any) -> str:
+    """Return TEXT or NUMBER if the declared type of labels is one of these, or else ANYTHING.
+
+    Booleans are numbers. The type of a list or an array of dtype object is open. A RefusedError is
+    raised for types that have no labels, such as dates.
+    """
+    refuse_types(labels, "labels, text or whole numbers")
+    kind = kind_of_type(declared_type(labels))
+    return NUMBER if kind == BOOLEAN else kind
+
+
+def kind_of_labels(labels: Sequence[Any] | NDArray[Any]) -> str:
+    """Return TEXT or NUMBER for public labels, according to their values, or else ANYTHING."""
+    kinds = {TEXT if isinstance(label, str) else NUMBER for label in list(labels)}
+    return kinds.pop() if len(kinds) == 1 else ANYTHING
+
+
+def check_comparable(**kinds: str) -> None:
+    """Raise ValueError if labels are text in one argument and numbers in another."""
+    names = {kind: [n for n, k in kinds.items() if k == kind] for kind in (TEXT, NUMBER)}
+    if names[TEXT] and names[NUMBER]:
+        raise ValueError(
+            "Labels must be all text or all numbers, since text never equals a number; got text in "
+            f"{' and '.join(names[TEXT])}, and numbers in {' and '.join(names[NUMBER])}. Convert "
+            "the labels to one type."
+        )
+
+
+def label_entries(name: str, labels: Any) -> NDArray[Any]:
+    """Return the labels in any container, valid or not, as an array, shape (n,).
+
+    Arrays of numbers or text keep their type, and other labels become objects. Errors quote no
+    label.
+    """
+    entries: NDArray[Any] = call_or_raise(_as_entries, labels, error=unreadable(name))
+    return entries
+
+
+def unreadable(name: str) -> ValueError:
+    """Return the error to raise if private labels or scores are not one-dimensional."""
+    return ValueError(f"{name} must be a one-dimensional array or list with one entry per row.")
+
+
+def _as_entries(labels: Any) -> NDArray[Any]:
+    """Return the same labels as `label_entries`, but with exceptions that can quote a label."""
+    labels = as_series(labels)
+    has_numpy_dtype = isinstance(getattr(labels, "dtype", None), np.dtype)
+    if has_numpy_dtype and not isinstance(labels, np.ma.MaskedArray):
+        entries = np.asarray(labels)
+        if entries.dtype.kind not in "biufU":  # neither booleans, numbers nor text
+            entries = entries.astype(object)
+    else:
+        # numpy would infer the dtype of a list from all rows, so one row would affect other rows
+        to_list = getattr(labels, "to_pylist", getattr(labels, "tolist", None))
+        values = list(labels) if to_list is None else to_list()
+        entries = np.empty(len(values), dtype=object)
+        for row, value in enumerate(values):  # slice assignment would unpack nested lists
+            entries[row] = value
+    if entries.ndim == 2 and entries.shape[1] == 1:
+        entries = entries[:, 0]
+    if entries.ndim != 1:
+        raise ValueError
+    return entries
+
+
+def check_flat(y: NDArray[Any]) -> None:
+    """Raise ValueError unless `y` is one-dimensional."""
+    if y.ndim != 1:
+        raise ValueError(
+            f"y should be a 1d array, got an array of shape {y.shape} instead: y and y_public "
+            "must contain one value per row."
+        )
+
+
+_SAME_KINDS = "all text or all numbers in y, y_public and classes"
+"""Rule about label types, quoted in error messages."""
+
+
+def invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedError:
+    """Return the same error for all invalid labels, since private labels determine the fault.
+
+    Parameters
+    ----------
+    kind : str
+        Numpy's `dtype.kind` of the labels: "f" for floats, "O" for objects.
+    listed : bool
+        Whether the parameter `classes` lists all labels.
+    name : str
+        Name of the labels in the message.
+    """
+    unlisted = ", labels that are not listed in classes" if listed else ""
+    if kind == "f":
+        faults = f"missing labels{unlisted} or continuous numbers"
+        rule = "numeric labels must be whole numbers below 2**53"
+    else:
+        faults = f"missing labels{unlisted} or labels of mixed types"
+        rule = (
+            f"labels must be {_SAME_KINDS}, and numbers must be integers of up to 64 bits, or "
+            "whole floats below 2**53"
+        )
+    if name == "y_public":
+        return RefusedError(
+            f"{name} contains {faults}; {rule}. Mark unlabelled rows with -1, and use "
+            "SemiPrivateBoostingRegressor for continuous numbers."
+        )
+    return RefusedError(
+        f"{name} contains {faults} (which of these is withheld, because labels are private); "
+        f"{rule}. Drop unlabelled rows if the number of rows may be public, or give them a "
+        "separate label, and use SemiPrivateBoostingRegressor for continuous numbers."
+    )
+
+
+def refuse_types(y: Any, expected: str) -> None:
+    """Raise RefusedError if the declared type of labels or outcomes is invalid for them."""
+    kind = kind_of_type(declared_type(y))
+    if kind not in (TEXT, NUMBER, BOOLEAN, ANYTHING):
+        sklearn_phrase = " Complex data not supported." if kind == "complex numbers" else ""
+        raise RefusedError(
+            f"Unknown label type: y and y_public must contain {expected}; got {kind}, which must "
+            f"be converted.{sklearn_phrase}"
+        )
+
+
+def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
+    """Return an array of labels of a single type, which is text, boolean or whole numbers.
+
+    If labels are invalid, the error has no message and is replaced by the caller. `UNLABELLED` is
+    ignored when the common type is determined.
+
+    Parameters
+    ----------
+    labels : ndarray, shape (n,)
+        Labels of any type.
+    text_dtype : type
+        Type of the result for text labels: `str`, or `object`.
+    """
+    if labels.dtype.kind == "U":
+        return labels
+    if labels.dtype.kind == "O":
+        plain = [_plain_label(label) for label in labels.tolist()]
+        label_types = {type(label) for label in plain if label != UNLABELLED}
+        if len(label_types) > 1:
+            raise TypeError
+        if str in label_types:
+            return np.array([str(label) for label in plain], dtype=text_dtype)
+        is_boolean = bool in label_types and UNLABELLED not in plain
+        return np.array(plain, dtype=bool) if is_boolean else integer_array(list(map(int, plain)))
+    if labels.dtype.kind == "f":
+        numbers = labels.astype(np.float64)
+        # a larger float may be a rounded integer
+        if not ((numbers % 1 == 0) & (np.abs(numbers) < MAX_EXACT_INTEGER)).all():
+            raise ValueError
+    elif labels.dtype.kind not in "biu":
+        raise ValueError
+    return labels
+
+
+def integer_array(numbers: list[int]) -> NDArray[Any]:
+    """Return integers as int64 or, if they are too large, as uint64; raise OverflowError else."""
+    fits = all(number < 2**63 for number in numbers)
+    return np.array(numbers, dtype=np.int64 if fits else np.uint64)
+
+
+def _plain_label(label: Any) -> str | bool | int:
+    """Convert a label to a built-in str, bool or int, or raise TypeError."""
+    plain = plain_scalar(label)
+    if isinstance(plain, float):
+        # a larger float may be a rounded integer
+        if not (plain.is_integer() and abs(plain) < MAX_EXACT_INTEGER):
+            raise TypeError
+        return int(plain)
+    return plain
+
+
+def plain_scalar(label: Any) -> str | bool | int | float:
+    """Convert a label to a built-in type, since a subclass can redefine equality.
+
+    A TypeError is raised for labels that are neither text nor booleans nor numbers.
+    """
+    if isinstance(label, str):
+        return str.__str__(label)
+    if isinstance(label, bool | np.bool_):
+        return bool(label)
+    if isinstance(label, int | np.integer):
+        return int(label)
+    if isinstance(label, float | np.floating):
+        return float(label)
+    if isinstance(label, Decimal | Fraction):
+        return int(label) if label % 1 == 0 else float(label)
+    raise TypeError("Labels must be text, booleans or numbers.")
+
+
+def label_positions(labels: NDArray[Any], classes: Sequence[Any]) -> Codes:
+    """Return the position of each label among distinct classes, or -1 for other labels.
+
+    Numbers are compared exactly: a large integer does not equal another one that has the same
+    float.
+    """
+    if labels.dtype.kind not in "biuf":
+        position_of_class = {label: position for position, label in enumerate(classes)}
+        positions = [position_of_class.get(label, -1) for label in labels.tolist()]
+        return np.array(positions, dtype=np.intp)
+    converted = [(_convert_exactly(label, labels.dtype), k) for k, label in enumerate(classes)]
+    found = sorted((number, k) for number, k in converted if number is not None)
+    if not found:
+        return np.full(len(labels), -1, dtype=np.intp)
+    numbers = np.array([number for number, _ in found], dtype=labels.dtype)
+    nearest = np.minimum(np.searchsorted(numbers, labels), len(numbers) - 1)
+    return np.where(numbers[nearest] == labels, np.array([k for _, k in found])[nearest], -1)
+
+
+def _convert_exactly(label: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a class as a number of a dtype, or None if no number of this dtype equals it."""
+    try:
+        with np.errstate(all="ignore"):
+            number = dtype.type(label).item()
+    except (OverflowError, ValueError):
+        return None
+    return number if number == label else None
+
+
+def labels_equal(one: NDArray[Any], other: NDArray[Any]) -> Mask:
+    """Return whether the two labels of each row are equal, for labels as in `label_positions`.
+
+    Objects that are not labels must differ from everything.
+    """
+    kinds = {one.dtype.kind, other.dtype.kind}
+    if not kinds <= set("biuf"):
+        pairs = zip(one.tolist(), other.tolist(), strict=True)
+        return np.fromiter((left == right for left, right in pairs), bool, len(one))
+    is_equal = np.asarray(one == other)
+    if "f" in kinds and kinds & set("iu"):  # numpy compares rounded integers
+        floats = one if one.dtype.kind == "f" else other
+        for row in np.flatnonzero(is_equal & (np.abs(floats) >= MAX_EXACT_INTEGER)):
+            is_equal[row] = one[row].item() == other[row].item()
+    return is_equal
+
+
+def is_unlabelled(labels: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a mask that is True for unlabelled rows, whose label is -1 or "-1"."""
+    if labels.dtype.kind in "OUS":  # objects or text
+        # np.where(mask, -1, strings) would convert -1 to text
+        return np.array([label in (UNLABELLED, str(UNLABELLED)) for label in labels], dtype=bool)
+    return np.asarray(labels == UNLABELLED)
 
 
 def require_target(estimator: Any, y: Any) -> None:

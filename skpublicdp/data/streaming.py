@@ -14,11 +14,14 @@ from numpy.typing import ArrayLike
 from skpublicdp.data.sources.arrow_readers import (
     ArrowStreamReader,
     DatasetReader,
+    DuckDBReader,
     IbisReader,
     ParquetReader,
+    PolarsReader,
     RecordBatchesReader,
     has_arrow_stream,
     is_path,
+    query,
 )
 from skpublicdp.data.sources.chunk_task import (
     Chunk,
@@ -31,8 +34,6 @@ from skpublicdp.data.sources.chunk_task import (
     sum_tables,
 )
 from skpublicdp.data.sources.dask_reader import DaskReader
-from skpublicdp.data.sources.duckdb_reader import DuckDBReader, query
-from skpublicdp.data.sources.polars_reader import PolarsReader
 from skpublicdp.data.sources.reader import (
     MemoryReader,
     RowReader,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import RefusedError, call_or_raise
-from skpublicdp.data.label_values import (
+from skpublicdp.data.labels import (
     check_comparable,
     kind_of_labels,
     label_entries,

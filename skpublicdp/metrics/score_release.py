@@ -16,7 +16,7 @@ from skpublicdp._internal.parameters import (
     read_outcome_bounds,
 )
 from skpublicdp.accounting import Noise
-from skpublicdp.data.label_values import refuse_types
+from skpublicdp.data.labels import refuse_types
 from skpublicdp.metrics.counts import LabelCounter, ScoredRows, read_scored_rows
 from skpublicdp.metrics.label_codes import check_label_kinds, public_labels
 from skpublicdp.metrics.label_tables import release_label_tables

@@ -12,11 +12,12 @@ from sklearn.base import clone
 from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise, call_silently
 from skpublicdp.data.fit_inputs import bounds_of_description, public_labels
-from skpublicdp.data.label_values import UNLABELLED, is_unlabelled
 from skpublicdp.data.labels import (
+    UNLABELLED,
     LabelReader,
     check_length,
     encode_labels,
+    is_unlabelled,
     require_target,
 )
 from skpublicdp.data.persons import RowChooser, cap_rows_per_group

@@ -1,9 +1,12 @@
 """Differentially private release of the answers to all queries in a class."""
 
 from skpublicdp.query_release.label_parts import (
+    ErrorQueries,
     LabelParts,
+    LearnedRule,
     label_parts,
     learner_from_label_parts,
+    learner_from_release,
 )
 from skpublicdp.query_release.planning import epsilon_for, expected_error
 from skpublicdp.query_release.queries.base import IntervalQueries, QueryClass, ThresholdQueries
@@ -15,11 +18,6 @@ from skpublicdp.query_release.queries.geometric import (
 )
 from skpublicdp.query_release.queries.marginal import MarginalQueries
 from skpublicdp.query_release.release import PAPQueryRelease
-from skpublicdp.query_release.rule_errors import (
-    ErrorQueries,
-    LearnedRule,
-    learner_from_release,
-)
 
 __all__ = [
     "CustomQueries",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -16,19 +17,11 @@ from skpublicdp.exceptions import UnmeasuredWarning, warn
 from skpublicdp.guarantees import Promise
 from skpublicdp.query_release.binned_columns import BinnedColumn, condition_on_value
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
-from skpublicdp.query_release.discretize import Discretizer, PublicBins
-from skpublicdp.query_release.fidelity import (
-    TableFidelity,
-    compare_with_cdf,
-    compare_with_tables,
-)
+from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
+from skpublicdp.query_release.fidelity import TableFidelity, compare_with_cdf, compare_with_tables
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.marginals.weights import warn_of_mean_weight
 from skpublicdp.query_release.queries.base import WILDCARD, OneColumnQueries, QueryClass
-from skpublicdp.query_release.row_answers import (
-    ColumnDistribution,
-    ReleasedAnswers,
-)
 from skpublicdp.query_release.synthetic import (
     WeightedRows,
     rake_weights,
@@ -37,6 +30,115 @@ from skpublicdp.query_release.synthetic import (
 )
 from skpublicdp.rules.population_guarantee import no_guarantee
 from skpublicdp.typing import Floats, Integers
+
+ColumnDistribution = ReleasedCDF | BinnedColumn | WeightedRows
+"""Distribution that provides `cdf` and `quantile` for one numeric column. Only `WeightedRows`
+provides no intervals."""
+
+
+class ReleasedAnswers(ABC):
+    """Released results that answer the encoded queries of one class at no privacy cost."""
+
+    has_intervals = False
+    answers_are_of_rows = False
+    """Whether each answer is the total weight of the rows that satisfy the query."""
+
+    @property
+    def ends_with_public_rows(self) -> bool:
+        """Whether the numbers in sampled rows are copied from public rows."""
+        return True
+
+    @property
+    @abstractmethod
+    def rows(self) -> WeightedRows:
+        """The released distribution as weighted rows, on which any query can be evaluated."""
+
+    @abstractmethod
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the estimated fraction of rows that satisfy each encoded query."""
+
+    def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
+        """Return confidence intervals for the answers to encoded queries, shape (n_queries, 2)."""
+        raise ValueError(
+            'Intervals are not available for this method. Use method="auto" for intervals, or '
+            'method="pmw" for an error bound in guarantee_.'
+        )
+
+    def share_intervals(
+        self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool
+    ) -> Floats:
+        """Return intervals for the share of each cell within a group, shape (n_cells, 2)."""
+        raise NotImplementedError  # implemented only for answers from tables with `has_intervals`
+
+    def check_released(self, columns: tuple[int, ...]) -> None:
+        """Raise a ValueError if a table of these columns is required but was not released.
+
+        Weighted rows can answer queries about any columns without a table.
+        """
+        return None
+
+    def expected_error(self) -> float | None:
+        """Return the expected root mean square error over the cells of the workload, or None."""
+        return None
+
+    def column_marginal(self, position: int) -> Floats | None:
+        """Return the released one-way table of a column, or None if there is no such table."""
+        return None
+
+    def is_measured(self, position: int) -> bool:
+        """Return False if tables were released, and none of them contains the column."""
+        return True
+
+    def distribution(self, position: int, column: Column) -> ColumnDistribution:
+        """Return the released distribution of the numeric column at a position.
+
+        The distribution covers the rows that have a value in the column.
+        """
+        return self.rows.column(position)
+
+    def sample(self, n: int, generator: np.random.Generator) -> Floats:
+        """Draw n encoded rows from the released distribution, shape (n, n_features)."""
+        return self.rows.sample(n, generator)
+
+    def compare_rows(self, rows: Floats, level: float, names: Sequence[str]) -> list[TableFidelity]:
+        """Compare encoded rows with each released table and CDF, if there are any."""
+        return []
+
+
+@dataclass(frozen=True, eq=False)
+class RowAnswers(ReleasedAnswers):
+    """Answers computed from weighted rows alone.
+
+    These rows are public rows or, with ``method="pmw"``, representatives of cells.
+    """
+
+    queries: QueryClass
+    weighted_rows: WeightedRows
+    answers_are_of_rows = True
+
+    @property
+    def rows(self) -> WeightedRows:
+        """The weighted rows."""
+        return self.weighted_rows
+
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the total weight of the rows that satisfy each encoded query."""
+        return self.rows.answer(self.queries, Q)
+
+
+@dataclass(frozen=True, eq=False)
+class MemberAnswers(RowAnswers):
+    """Answers to arbitrary queries, each taken from the nearest member of a cover."""
+
+    member_index: Any  # search index for the nearest members; see `QueryCover.member_index`
+    member_answers: Floats  # (n_members,): released answers of the members
+    answers_are_of_rows = False
+
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the answer of the nearest member of the cover, clipped to [0, 1]."""
+        members = self.queries.nearest_members(Q, self.member_index)
+        return np.clip(self.member_answers[members], 0, 1)
+
 
 UNPROVED = no_guarantee(
     'only method="pmw" bounds the largest error of all answers; intervals bound the errors of '
@@ -452,3 +554,60 @@ class FittedRelease:
     def only_column(self) -> ColumnDistribution | None:
         """The released distribution of the single column, if that column is numeric."""
         return self.distribution(0) if self.schema.numeric.tolist() == [True] else None
+
+
+class ColumnAnswers(TableAnswers):
+    """Answers to stumps from the CDF of a numeric column or the table of a categorical column.
+
+    The first entry of an encoded stump is the position of a numeric column, or -1 - position of a
+    categorical column (see `StumpQueries`). This class has the parameters of `TableAnswers`.
+    """
+
+    def __init__(
+        self,
+        queries: QueryClass,
+        release: MarginalRelease,
+        discretizer: Discretizer,
+        codes_public: Integers,
+        X_public: Floats,
+    ) -> None:
+        assert isinstance(discretizer, ReleasedBins)
+        # synthetic rows need a table of every column
+        fractions = {**release.fractions, **discretizer.column_marginals()}
+        release = replace(release, fractions=fractions)
+        super().__init__(queries, release, discretizer, codes_public, X_public)
+
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the estimated fraction of rows for which each encoded stump holds."""
+        answers = np.empty(len(Q))
+        for column, indices in _stumps_by_column(Q):
+            if column < 0:  # categorical
+                fractions = self.release.fractions[-1 - column,]
+                answers[indices] = fractions[Q[indices, 1].astype(np.intp)]
+            else:
+                answers[indices] = self._discretizer.cdfs[column].cdf(Q[indices, 1])
+        return answers
+
+    def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
+        """Return confidence intervals for the answers to encoded stumps, shape (n_queries, 2)."""
+        n_simultaneous = max(len(Q), 1) if simultaneous else 1
+        single_level = 1 - (1 - level) / n_simultaneous  # Bonferroni
+        failure = (1 - single_level) / 2  # of each end
+        ends = np.empty((len(Q), 2))
+        for column, indices in _stumps_by_column(Q):
+            if column < 0:  # categorical
+                columns, codes = (-1 - column,), (Q[indices, 1].astype(np.intp),)
+                ends[indices] = self._cell_intervals(columns, codes, level)
+                if n_simultaneous > 1:
+                    ends[indices] = self._with_noise_bounds(ends[indices], columns, codes, failure)
+            else:
+                above, thresholds = np.full(len(indices), -np.inf), Q[indices, 1]
+                cdf = self._discretizer.cdfs[column]
+                ends[indices] = cdf.fraction_intervals(above, thresholds, single_level)
+        return ends
+
+
+def _stumps_by_column(Q: NDArray[Any]) -> Iterator[tuple[int, NDArray[np.intp]]]:
+    """For each distinct encoded column of Q, yield it and the indices of its stumps."""
+    for column in np.unique(Q[:, 0]).astype(int).tolist():
+        yield column, np.flatnonzero(Q[:, 0] == column)

@@ -15,15 +15,19 @@ from skpublicdp._internal.parameters import check_level
 from skpublicdp.data.dates import array_from_user
 from skpublicdp.data.schema import MISSING, Column, Schema
 from skpublicdp.exceptions import UncoveredBoundsWarning, UnmeasuredWarning, warn
-from skpublicdp.query_release.answers import FittedRelease
+from skpublicdp.query_release.answers import ColumnDistribution, FittedRelease
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
-from skpublicdp.query_release.group_distributions import ColumnByGroup, IntervalOptions
 from skpublicdp.query_release.queries.bin_edges import encode_edges
-from skpublicdp.query_release.row_answers import ColumnDistribution
 from skpublicdp.query_release.synthetic import WeightedRows
-from skpublicdp.query_release.table_frames import ALL_MISSING, GROUP_LEVEL, group_means
+from skpublicdp.query_release.table_frames import (
+    ALL_MISSING,
+    GROUP_LEVEL,
+    ColumnByGroup,
+    IntervalOptions,
+    group_means,
+)
 
 
 class ColumnMethodsMixin:

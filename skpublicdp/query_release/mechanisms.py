@@ -20,15 +20,16 @@ from skpublicdp.data.schema import Schema
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.answers import (
     CDFAnswers,
+    ColumnAnswers,
     CountAnswers,
     FittedRelease,
+    RowAnswers,
     TableAnswers,
 )
 from skpublicdp.query_release.cdf.grid import ColumnCounts, SortedColumn
 from skpublicdp.query_release.cdf.release import MAX_ABS_BOUND, MIN_WIDTH, release_cdf
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.cdf.strategies import check_noise_scale
-from skpublicdp.query_release.column_answers import ColumnAnswers
 from skpublicdp.query_release.discretize import QueryIndicators
 from skpublicdp.query_release.marginals.count import MEMORY_BYTES
 from skpublicdp.query_release.marginals.marginal_model import downward_closure
@@ -44,7 +45,6 @@ from skpublicdp.query_release.marginals.weights import (
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
 from skpublicdp.query_release.query_list import release_linear_queries
-from skpublicdp.query_release.row_answers import RowAnswers
 from skpublicdp.query_release.synthetic import WeightedRows
 
 MAX_SORTED_NUMBERS = MEMORY_BYTES // 8

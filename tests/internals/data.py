@@ -14,8 +14,8 @@ from skpublicdp.data.column import Column, natural_key
 from skpublicdp.data.container import Container
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
-from skpublicdp.data.label_values import label_positions, labels_equal
 from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
+from skpublicdp.data.labels import label_positions, labels_equal
 from skpublicdp.data.one_hot import NONE
 from skpublicdp.data.persons import PersonRows
 from skpublicdp.data.public_rows import DESCRIBED, reference_sample

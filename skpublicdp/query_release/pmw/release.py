@@ -29,11 +29,15 @@ from skpublicdp.guarantees.query_release import (
 from skpublicdp.hypotheses.magnitudes import check_magnitudes
 from skpublicdp.mechanisms.families import Leaf
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.answers import FittedRelease
+from skpublicdp.query_release.answers import (
+    FittedRelease,
+    MemberAnswers,
+    ReleasedAnswers,
+    RowAnswers,
+)
 from skpublicdp.query_release.pmw.cover import QueryCover
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.queries.geometric import HalfspaceQueries
-from skpublicdp.query_release.row_answers import MemberAnswers, ReleasedAnswers, RowAnswers
 from skpublicdp.query_release.spending import default_delta
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.rules.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
