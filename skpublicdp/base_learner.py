@@ -31,8 +31,7 @@ def _available_if_inner_has(method: str) -> Callable[[_Method], _Method]:
         """Indicate whether the inner estimator has the method."""
         return hasattr(self._inner_estimator(), method)
 
-    decorator: Callable[[_Method], _Method] = available_if(check)
-    return decorator
+    return available_if(check)
 
 
 class DelegatingClassifier(ScoreMixin):
@@ -95,8 +94,7 @@ class DelegatingClassifier(ScoreMixin):
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:
         """Call a method of the fitted inner estimator on the rows `X`."""
         check_is_fitted(self)
-        result: NDArray[Any] = getattr(self._inner_estimator(), method)(X)
-        return result
+        return getattr(self._inner_estimator(), method)(X)
 
 
 class BaseDelegatingClassifier(DelegatingClassifier):
@@ -378,5 +376,4 @@ def _parameters(estimator: BaseEstimator) -> dict[str, Any]:
     get_params = getattr(estimator, "get_params", None)
     if not callable(get_params) or isinstance(estimator, type):
         return {}
-    parameters: dict[str, Any] = get_params(deep=False)
-    return parameters
+    return get_params(deep=False)

@@ -63,8 +63,7 @@ def _available_if_transformer_has(method: str) -> Callable[[_Method], _Method]:
         getattr(fitted_transformer or self._transformer_or_default(), method)
         return True
 
-    decorator: Callable[[_Method], _Method] = available_if(check)
-    return decorator
+    return available_if(check)
 
 
 def _has_output_container(wrapper: PublicFit) -> bool:
@@ -258,8 +257,7 @@ class PublicFit(HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
             Names.
         """
         check_is_fitted(self)
-        names: NDArray[np.object_] = self.transformer_.get_feature_names_out(input_features)
-        return names
+        return self.transformer_.get_feature_names_out(input_features)
 
     @_available_if_output_can_be_set
     def set_output(self, *, transform: str | None = None) -> PublicFit:

@@ -135,8 +135,7 @@ class StreamedScoreMixin(ScoreMixin):
 
 def _schema_columns(estimator: Any) -> Sequence[Column]:
     """Return a fitted estimator's schema columns, or none if it accepts only numbers."""
-    columns: Sequence[Column] = getattr(estimator, "_columns_at_fit", ())
-    return columns
+    return getattr(estimator, "_columns_at_fit", ())
 
 
 class _CategoryCountingTable(Table):

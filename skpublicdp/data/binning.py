@@ -27,8 +27,7 @@ def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Fl
     mass_up_to_cut = np.arange(1, n_bins) * (masses.sum() / n_bins)
     last_in_bin = np.searchsorted(np.cumsum(masses), mass_up_to_cut, side="left")
     # a value with a large weight can be the last value of several bins, which are then merged
-    cuts: Floats = midpoints[np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))]
-    return cuts
+    return midpoints[np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))]
 
 
 def midpoint(low: Floats, high: Floats) -> Floats:
@@ -74,8 +73,7 @@ def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
             added = starts + widths * (np.arange(n_per_gap) + 0.5) / n_per_gap
             added = np.floor(added) + 0.5 if integral else added
             edges = np.union1d(edges, added[np.isfinite(added)])
-    finite_edges: Floats = edges[~np.isnan(edges)]
-    return finite_edges
+    return edges[~np.isnan(edges)]
 
 
 def snap_to_edges(edges: Floats, points: Floats) -> Floats:
@@ -89,8 +87,7 @@ def snap_to_edges(edges: Floats, points: Floats) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         is_below_nearer = points - edges[below] <= edges[above] - points
     nearest = edges[np.where(is_below_nearer, below, above)]
-    snapped: Floats = np.where(np.isnan(points), points, nearest)
-    return snapped
+    return np.where(np.isnan(points), points, nearest)
 
 
 def count_below(edges: Floats, values: Floats) -> Codes:

@@ -88,8 +88,7 @@ class Column:
                 f"Column {self.name} could not be read, because its categories must be comparable "
                 "with each other. Convert the column to text."
             )
-            codes: Floats = call_or_raise(self._category_codes, values, error=refusal)
-            return codes
+            return call_or_raise(self._category_codes, values, error=refusal)
         numbers = self.to_numbers(values)
         if not self.nullable and not np.isfinite(numbers).all():
             dates = [self.name] if self.is_datetime else []
@@ -195,8 +194,7 @@ class Column:
             return numbers
         names = np.empty(self.n_categories, dtype=object)
         names[:] = self.names
-        decoded: NDArray[Any] = names[numbers.astype(np.intp)]
-        return decoded
+        return names[numbers.astype(np.intp)]
 
     def restore(self, numbers: Floats) -> NDArray[Any]:
         """Convert encoded values to the user's values, where missing values are missing.
@@ -225,8 +223,7 @@ class Column:
         other_code, missing_code = len(self.values), len(self.values) + 1
         is_other = (numbers == other_code) & self.is_closed
         is_missing_value = (numbers == missing_code) & (not self.can_be_missing)
-        impossible: NDArray[np.bool_] = is_other | is_missing_value
-        return impossible
+        return is_other | is_missing_value
 
     @property
     def has_offset(self) -> bool:
@@ -336,8 +333,7 @@ class Column:
         clipped = np.ravel(np.clip(numbers, -(2.0**64), 2.0**64)).tolist()
         whole = [min(max(int(number) + self.offset, low), high) for number in clipped]
         integers = np.array(whole, dtype=np.uint64 if is_unsigned else np.int64)
-        shaped: NDArray[Any] = integers.reshape(np.shape(numbers))[()]  # a scalar for a scalar
-        return shaped
+        return integers.reshape(np.shape(numbers))[()]  # a scalar for a scalar
 
     def _local_dates(self, numbers: Floats) -> NDArray[np.datetime64]:
         """Convert encoded dates to datetime64 in the time zone of the column."""

@@ -69,8 +69,7 @@ class Dataset:
     def X_labelled(self) -> Floats:
         """Encoded public rows that have a target."""
         has_target = self.targets.has_target
-        labelled: Floats = self._raw_public[: len(has_target)][has_target]
-        return labelled
+        return self._raw_public[: len(has_target)][has_target]
 
     def map(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> Iterator[R]:
         """Yield f(X, y) for the encoded private rows and targets of each chunk, in order."""
@@ -95,10 +94,9 @@ class Dataset:
         The parameters are as in `map`.
         """
         chunk_function = self._on_chunk(f, self._encoded)
-        total: R = self._source.fold(
+        return self._source.fold(
             chunk_function, columns=self._positions, n_jobs=n_jobs, keep_dictionaries=True
         )
-        return total
 
     def check(self, n_jobs: int | None = None) -> None:
         """If some private row is invalid, raise the error before any budget is spent.

@@ -74,8 +74,7 @@ def label_column(labels: Any, *, listed: bool = False, name: str = "y") -> NDArr
         )
         labels = labels[:, 0]
     check_flat(labels)
-    plain: NDArray[Any] = call_or_raise(_plain_labels, labels, text_dtype, error=refusal)
-    return plain
+    return call_or_raise(_plain_labels, labels, text_dtype, error=refusal)
 
 
 def label_kind(labels: Any) -> str:
@@ -112,8 +111,7 @@ def label_entries(name: str, labels: Any) -> NDArray[Any]:
     Arrays of numbers or text keep their type, and other labels become objects. Errors quote no
     label.
     """
-    entries: NDArray[Any] = call_or_raise(_as_entries, labels, error=unreadable(name))
-    return entries
+    return call_or_raise(_as_entries, labels, error=unreadable(name))
 
 
 def unreadable(name: str) -> ValueError:
@@ -404,8 +402,7 @@ def concatenate_labels(parts: list[NDArray[Any]], refusal: RefusedError) -> NDAr
     is_integer = [part.dtype.kind in "iu" for part in parts]
     if any(is_integer) and np.result_type(*parts).kind == "f":
         integers = [int(label) for part in parts for label in part.tolist()]
-        labels: NDArray[Any] = call_or_raise(integer_array, integers, error=refusal)
-        return labels
+        return call_or_raise(integer_array, integers, error=refusal)
     return np.concatenate(parts)
 
 
@@ -417,8 +414,7 @@ def _declared_classes(classes: Any) -> NDArray[Any]:
             "classes must be a one-dimensional list of all possible labels, and the labels must be "
             "all text or all whole numbers. It must contain at least one label."
         )
-    labels: NDArray[Any] = column
-    return labels
+    return column
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private values
@@ -565,5 +561,4 @@ def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targ
     code_of_offset[distinct_offsets] = target_reader.encode(
         target_reader.column(distinct_labels), targets
     )
-    encoded: Codes = np.take(code_of_offset, offsets)
-    return encoded
+    return np.take(code_of_offset, offsets)

@@ -83,8 +83,7 @@ class PersonRows:
         is_crowded = np.append(
             self.sizes > self.max_rows, False
         )  # the last entry is for public rows
-        positions: Codes = np.flatnonzero(is_crowded[self.person_of_row])
-        return positions
+        return np.flatnonzero(is_crowded[self.person_of_row])
 
     def choose(self, ledger: RowChooser) -> Mask:
         """Return a mask of the kept rows, after reporting the number of omitted rows."""
@@ -119,8 +118,7 @@ class PersonRows:
 def _number_persons(identifiers: NDArray[Any]) -> Codes:
     """Return a number for each row, which is the same for rows of the same person."""
     if identifiers.dtype.kind in "iuf" and not np.isnan(identifiers).any():
-        numbers: Codes = np.unique(identifiers, return_inverse=True)[1].astype(np.intp)
-        return numbers
+        return np.unique(identifiers, return_inverse=True)[1].astype(np.intp)
     number_of_person: dict[Any, int] = {}
     numbers = np.empty(len(identifiers), dtype=np.intp)
     for position, person in enumerate(identifiers):

@@ -252,8 +252,7 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
     categories = np.empty(len(description), dtype=object)
     categories[:] = list(description)
     codes = np.searchsorted(cumulative, quantiles).clip(max=len(description) - 1)
-    column: NDArray[Any] = categories[codes]
-    return column
+    return categories[codes]
 
 
 def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) -> NDArray[Any]:

@@ -510,7 +510,7 @@ class RowSource:
             chunk, failure = plan.task((self._reader.take_rows(plan.columns, positions), y, 0))
             if failure is not None:
                 raise failure
-            return chunk  # type: ignore[no-any-return]
+            return chunk
         chunks = list(self.map(_RowPicker(positions), columns=columns))
         # if no row is selected, an empty chunk has the declared types
         chunks = [chunk for chunk in chunks if table_height(chunk.X)] or chunks[:1]

@@ -129,8 +129,7 @@ class Table:
         missing numbers are NaN, and missing objects are None or NaN.
         """
         if not self.is_frame:
-            values: ColumnValues = self.native[:, position]
-            return values
+            return self.native[:, position]
         return _series_values(self._series(position), self.types[position])
 
     def map_distinct(
@@ -156,8 +155,7 @@ class Table:
             # a missing value has index -1, the position of the final None
             indices, distinct_texts = native.factorize()
             distinct_codes = encode(object_array([*distinct_texts.tolist(), None]))
-            codes: NDArray[Any] = np.take(distinct_codes, indices)
-            return codes
+            return np.take(distinct_codes, indices)
         if hasattr(native, "dictionary_encode"):  # pyarrow
             return _map_arrow_column(native, encode)
         series = self._series(position).cast(nw.String)

@@ -290,8 +290,7 @@ def as_numbers(table: Table) -> Floats:
         assert_all_finite(rows)
         return rows
 
-    rows: Floats = call_or_raise(convert, error=refusal)
-    return rows
+    return call_or_raise(convert, error=refusal)
 
 
 def read_array(

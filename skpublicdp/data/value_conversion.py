@@ -59,8 +59,7 @@ def to_numbers(
     refusal = NotNumbersError(not_numbers_message([name], nullable, [name] if dates else []))
     if dates and values.dtype.kind in "OUT":
         values = call_or_raise(parse_dates, values, error=refusal)
-    numbers: Floats = call_or_raise(_subtract_as_floats, values, offset, error=refusal)
-    return numbers
+    return call_or_raise(_subtract_as_floats, values, offset, error=refusal)
 
 
 def is_date(value: Any) -> bool:

@@ -316,8 +316,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         """
         in_same_sector, difference = sectors[1:] == sectors[:-1], np.diff(slopes)
         if self._are_integers:
-            is_equal: NDArray[np.bool_] = in_same_sector & (difference == 0)
-            return is_equal
+            return in_same_sector & (difference == 0)
         if not np.abs(self._points).max(initial=0) < SAFE_DIFFERENCE:
             return np.ones(len(difference), dtype=np.bool_)  # differences may overflow
         largest = np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1]))
@@ -325,8 +324,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         # the slope 1 that ends a sector and the slope -1 that begins the next represent the same
         # direction
         is_near_border = (slopes[:-1] > 1 - SLOPE_TOLERANCE) & (slopes[1:] < SLOPE_TOLERANCE - 1)
-        is_close: NDArray[np.bool_] = np.where(in_same_sector, is_near, is_near_border)
-        return is_close
+        return np.where(in_same_sector, is_near, is_near_border)
 
     def _sort_close_directions(
         self, order: Codes, begins_run: NDArray[np.bool_], point: int

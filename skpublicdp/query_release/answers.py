@@ -486,8 +486,7 @@ class CountAnswers(TableAnswers):
         fractions = self.release.fractions[columns][codes]
         half_width = norm.isf((1 - level) / 2) * self.release.deviations[columns][codes]
         ends = np.column_stack([fractions - half_width, fractions + half_width])
-        intervals: Floats = np.clip(ends, 0, 1)
-        return intervals
+        return np.clip(ends, 0, 1)
 
 
 def by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:

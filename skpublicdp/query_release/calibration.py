@@ -244,8 +244,7 @@ class _CalibrationEffect:
         sampling = np.maximum(residual, 0) / self.release.persons
         change = _ratio(calibrated[columns].ravel(), fractions.ravel())
         noise = change**2 * self._noise_variance(columns) + coefficients**2 @ self._margin_noise
-        deviations: Floats = np.sqrt(sampling + noise).reshape(fractions.shape)
-        return deviations
+        return np.sqrt(sampling + noise).reshape(fractions.shape)
 
     def _cells(self, columns: Attributes) -> NDArray[np.integer]:
         """Return the flat index of the table cell that contains each weighted row."""
@@ -276,8 +275,7 @@ class _CalibrationEffect:
         for columns, table in self.known.items():
             factor = _ratio(table.ravel(), self.release.fractions[columns].ravel())
             variances.append(factor**2 * self._noise_variance(columns))
-        joined: Floats = np.concatenate(variances)
-        return joined
+        return np.concatenate(variances)
 
     @cached_property
     def _inverse_gram(self) -> Floats:
@@ -387,8 +385,7 @@ def rake_to_margins(
             "The totals contradict each other, so they cannot all be satisfied: tables that share "
             "columns imply different values. Correct the totals, or pass fewer."
         )
-    normalized: Floats = weights / weights.sum()
-    return normalized
+    return weights / weights.sum()
 
 
 def read_totals(totals: Mapping[Any, Any], queries: QueryClass, schema: Schema) -> Fractions:

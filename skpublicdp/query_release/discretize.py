@@ -158,8 +158,7 @@ def _quantile_cuts(cdf: ReleasedCDF, n_bins: int) -> Floats:
     levels = np.arange(1, n_bins) / n_bins
     quantiles, multiplicity = np.unique(cdf.quantile(levels), return_counts=True)
     heavy_values = quantiles[multiplicity > 1]
-    cuts: Floats = np.union1d(quantiles, just_below(heavy_values))
-    return cuts
+    return np.union1d(quantiles, just_below(heavy_values))
 
 
 def bins_at_noise_level(
@@ -204,5 +203,4 @@ class QueryIndicators(Discretizer):
         Counts from several chunks of rows can be added.
         """
         holds = self._queries.holds(self._listed_queries, rows)
-        counts: Integers = holds.sum(axis=1, dtype=np.int64)
-        return counts
+        return holds.sum(axis=1, dtype=np.int64)

@@ -47,8 +47,7 @@ class EffectiveSizePosterior(NamedTuple):
     @property
     def weights(self) -> Floats:
         """Posterior probability of each size, shape (n_sizes,)."""
-        weights: Floats = self.parts.sum(axis=1)
-        return weights
+        return self.parts.sum(axis=1)
 
     @property
     def smallest_likely(self) -> float:
@@ -163,5 +162,4 @@ def _likelihood(
         )
         terms = squared_differences / variance + np.log(variance)
         log_likelihoods[i] = -float((degrees_of_freedom * terms).sum()) / 2
-    likelihood: Floats = np.exp(log_likelihoods - log_likelihoods.max())
-    return likelihood
+    return np.exp(log_likelihoods - log_likelihoods.max())

@@ -432,8 +432,7 @@ def learner_from_label_parts(
 
 def _release_error(release: Any) -> float | None:
     """Return the bound on the errors of all answers in a release, or None if no bound is proved."""
-    error: float | None = getattr(release, "guarantee_", None)
-    return error
+    return getattr(release, "guarantee_", None)
 
 
 def _varies(answers: NDArray[np.bool_]) -> bool:

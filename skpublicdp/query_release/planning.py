@@ -327,8 +327,7 @@ class _Samples(NamedTuple):
         if not self.m and not np.any(prior_precision):
             return private_error
         prior_error = 1 / (self.m / row_variance + prior_precision)
-        error: Floats = private_weight**2 * private_error + (1 - private_weight) ** 2 * prior_error
-        return error
+        return private_weight**2 * private_error + (1 - private_weight) ** 2 * prior_error
 
 
 def _table_sizes(

@@ -309,8 +309,7 @@ def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator
     cumulative = np.cumsum(fractions) / total
     levels = (np.arange(n) + generator.random()) / max(n, 1)
     codes = np.minimum(np.searchsorted(cumulative, levels, side="right"), len(fractions) - 1)
-    shuffled: Integers = generator.permutation(codes)
-    return shuffled
+    return generator.permutation(codes)
 
 
 def _mutual_information(table: Floats) -> float:

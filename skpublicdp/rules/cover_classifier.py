@@ -136,8 +136,7 @@ class CoverClassifier(ScoreMixin, HTMLReprMixin, VersionedMixin, ClassifierMixin
         """
         check_is_fitted(self)
         codes = self.hypothesis_.predict(check_rows(self, X, reset=False))
-        labels: NDArray[Any] = self.classes_[self._label_codes(codes)]
-        return labels
+        return self.classes_[self._label_codes(codes)]
 
     def _label_codes(self, codes: Codes) -> Codes:
         """Return the index in `classes_` of the drawn rule's prediction for each row."""

@@ -363,10 +363,7 @@ class GenericLearnerClassifier(CoverClassifier):
                 return cover_error(cover, hypotheses, self.n_features_in_, n_classes, m, beta)
             if not hasattr(sanitizer, "cover_error"):
                 return None  # a sanitizer of the user, with no known error bound
-            radius: float | None = sanitizer.cover_error(
-                cover, hypotheses, beta, len(search.synthetic.points)
-            )
-            return radius
+            return sanitizer.cover_error(cover, hypotheses, beta, len(search.synthetic.points))
 
         if rows_per_person > 1:
             return no_guarantee(DEPENDENT_ROWS)

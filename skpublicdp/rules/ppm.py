@@ -419,8 +419,7 @@ class PPMHalfspaceClassifier(CoverClassifier):
         self._codes = np.array([1 - rows.private_code, rows.private_code]) % len(rows.classes)
 
     def _label_codes(self, codes: Codes) -> Codes:
-        label_codes: Codes = self._codes[codes]
-        return label_codes
+        return self._codes[codes]
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags of a binary classifier that may score poorly on small datasets."""

@@ -272,8 +272,7 @@ def median_errors(n_before: Integers) -> Integers:
     """
     n_left, n_right = n_before[:-1] - n_before[0], n_before[-1] - n_before[1:]
     n_equal = np.diff(n_before)
-    errors: Integers = np.maximum(np.abs(n_left - n_right) - n_equal, 0)
-    return errors
+    return np.maximum(np.abs(n_left - n_right) - n_equal, 0)
 
 
 def build_quantile_column(

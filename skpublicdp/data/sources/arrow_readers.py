@@ -368,8 +368,7 @@ def has_schema(file: Any, schema: Any) -> bool:
 def folder_values(file: Any) -> dict[str, Any]:
     """Return the column values that a file's folder names define, as in ``year=2024/``."""
     ds = optional_imports.pyarrow().dataset
-    keys: dict[str, Any] = ds.get_partition_keys(file.partition_expression)
-    return keys
+    return ds.get_partition_keys(file.partition_expression)
 
 
 def read_batches(

@@ -205,7 +205,7 @@ class DaskReader(WorkerReader):
             groups = [partial_sums[start : start + FAN_IN] for start in starts]
             partial_sums = [_delay(sum_tables, group) for group in groups]
         (total,) = self._results(partial_sums)
-        return total  # type: ignore[no-any-return]
+        return total
 
     def _delay_partitions(
         self, function: Any, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None

@@ -307,8 +307,7 @@ def project_to_simplex(values: Floats, total: float) -> Floats:
     # excess per number if only the largest 1, 2, ... numbers remain positive
     excess = (np.cumsum(descending) - total) / np.arange(1, len(descending) + 1)
     threshold = excess[np.flatnonzero(descending > excess)[-1]]
-    nearest: Floats = np.maximum(values - threshold, 0)
-    return nearest
+    return np.maximum(values - threshold, 0)
 
 
 def _merge_light_parts(

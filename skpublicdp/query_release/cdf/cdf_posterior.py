@@ -127,8 +127,7 @@ class LinearizedModel:
         """Return the prior covariance of the population's prefix sums, (n_edges, n_edges)."""
         smooth_covariance = shift.smooth_deviation**2 * (self.jacobian @ self.jacobian.T)
         rough_covariance = shift.rough_variance * self.rough_covariance
-        covariance: Floats = self.public_covariance + rough_covariance + smooth_covariance
-        return covariance
+        return self.public_covariance + rough_covariance + smooth_covariance
 
 
 def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> LinearizedModel:
@@ -420,5 +419,4 @@ def _most_likely_tilt(
         return np.zeros(jacobian.shape[1])
     solved = cho_solve(cho_factor(covariance, lower=True), jacobian)
     prior_precision = np.eye(jacobian.shape[1]) / smooth_deviation**2
-    tilt: Floats = np.linalg.solve(jacobian.T @ solved + prior_precision, solved.T @ residual)
-    return tilt
+    return np.linalg.solve(jacobian.T @ solved + prior_precision, solved.T @ residual)

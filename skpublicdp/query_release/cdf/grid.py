@@ -49,8 +49,7 @@ class PiecewiseLinearCDF:
         low, high = self.heights[piece], self.heights[piece + 1]
         # at a knot, the fraction is exactly 0 or 1 and the height has no rounding error
         fraction = (x - start) / (end - start)
-        heights: Floats = np.where(fraction >= 1, high, low + fraction * (high - low))
-        return heights
+        return np.where(fraction >= 1, high, low + fraction * (high - low))
 
     def inverse(self, p: Floats) -> Floats:
         """Return the quantile of each fraction p, i.e. the smallest number x with cdf(x) >= p."""
@@ -62,8 +61,7 @@ class PiecewiseLinearCDF:
         fraction = np.clip((p - low) / rise, 0, 1)
         is_jump = np.nextafter(start, end) >= end  # no float lies between the ends of the piece
         inside = start + fraction * (end - start)
-        quantiles: Floats = np.where(is_jump | (fraction >= 1), end, inside)
-        return quantiles
+        return np.where(is_jump | (fraction >= 1), end, inside)
 
     def mean(self) -> float:
         """Return the mean of the distribution, which is uniform on each piece."""
@@ -139,8 +137,7 @@ class CDFGrid:
 
         Each row belongs to exactly one cell.
         """
-        counts: Integers = np.diff(x.cumulative_counts(self.edges), prepend=0, append=x.n)
-        return counts
+        return np.diff(x.cumulative_counts(self.edges), prepend=0, append=x.n)
 
 
 def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CDFGrid:

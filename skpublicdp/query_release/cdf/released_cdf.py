@@ -63,8 +63,7 @@ class ReleasedCDF:
     def quantile(self, p: ArrayLike) -> Floats:
         """Return the quantile of each fraction p, i.e. the smallest number x with cdf(x) >= p."""
         p = np.asarray(p, dtype=float)
-        quantiles: Floats = np.maximum(self.curve.inverse(p), self._low)
-        return quantiles
+        return np.maximum(self.curve.inverse(p), self._low)
 
     def mean(self) -> float:
         """Return the population mean of the numbers after clipping to the bounds."""
@@ -72,8 +71,7 @@ class ReleasedCDF:
 
     def fraction(self, above: ArrayLike, up_to: ArrayLike) -> Floats:
         """Return the fraction of the population with above < x <= up_to, or 0 if above > up_to."""
-        fractions: Floats = np.maximum(self.cdf(up_to) - self.cdf(above), 0)
-        return fractions
+        return np.maximum(self.cdf(up_to) - self.cdf(above), 0)
 
     def quantile_interval(
         self, p: ArrayLike, level: float = 0.95, *, simultaneous: bool = False
@@ -115,8 +113,7 @@ class ReleasedCDF:
             PiecewiseLinearCDF(knots, np.maximum.accumulate(band)).inverse(p)
             for band in (np.minimum(heights + half_width, 1), heights - half_width)
         ]
-        interval: Floats = np.maximum(np.stack(ends, axis=-1), self._low)
-        return interval
+        return np.maximum(np.stack(ends, axis=-1), self._low)
 
     def mean_interval(self, level: float, *, simultaneous_level: float | None = None) -> Floats:
         """Return a confidence interval for the population mean.
@@ -148,10 +145,7 @@ class ReleasedCDF:
         deviation = np.sqrt(height_variance + inner_variance)
         half_width = norm.isf((1 - max(level, simultaneous_level or 0)) / 2) * deviation
         mean = self.mean()
-        interval: Floats = np.clip(
-            [mean - half_width, mean + half_width], self._low, self.curve.knots[-1]
-        )
-        return interval
+        return np.clip([mean - half_width, mean + half_width], self._low, self.curve.knots[-1])
 
     def _cell_moments(self) -> tuple[Floats, Floats]:
         """Return the mean and the variance of the numbers in each cell, shape (n_cells,) each."""
@@ -200,8 +194,7 @@ class ReleasedCDF:
             half_width = np.minimum(half_width, norm.isf((1 - level) / 2) * deviation)
         answers = self.fraction(above, up_to)
         ends = np.column_stack([answers - half_width, answers + half_width])
-        intervals: Floats = np.clip(ends, 0, 1)
-        return intervals
+        return np.clip(ends, 0, 1)
 
     def half_width(self, x: ArrayLike, *, level: float = 0.95, n_intervals: float = 1) -> Floats:
         """Return the half-width of the confidence interval around cdf(x) for each number x.
@@ -227,8 +220,7 @@ class ReleasedCDF:
         # the largest possible error occurs if all mass of the cell is at one point
         worst_case = at_ends + np.maximum(fraction, 1 - fraction) * self.weights[cell]
         inside = np.minimum(inside, worst_case)
-        half_width: Floats = np.minimum(np.where(is_end, at_ends, inside), 1)
-        return half_width
+        return np.minimum(np.where(is_end, at_ends, inside), 1)
 
     @property
     def _low(self) -> float:
@@ -257,8 +249,7 @@ class ReleasedCDF:
         weight, variance_per_mass = self.weights[cell], self.within_cell_variance[cell]
         min_fraction = 1 / (weight / variance_per_mass + 2)
         fraction = np.clip(fraction, min_fraction, 1 - min_fraction)
-        variance: Floats = variance_per_mass * weight * fraction * (1 - fraction)
-        return variance
+        return variance_per_mass * weight * fraction * (1 - fraction)
 
     def _difference_variance(self, above: Floats, up_to: Floats) -> Floats:
         """Return the posterior variance of cdf(up_to) - cdf(above).
@@ -291,8 +282,7 @@ class ReleasedCDF:
         # if both numbers are ends of the same cell, these ends alone determine the variance
         is_inside_one_cell = (start.cell == end.cell) & ~(start.is_end & end.is_end)
         inner_variance = np.where(is_inside_one_cell, one_cell, two_cells)
-        total: Floats = np.maximum(edge_variance, 0) + inner_variance
-        return total
+        return np.maximum(edge_variance, 0) + inner_variance
 
 
 def path_length(covariance: Floats) -> float:

@@ -131,8 +131,7 @@ class TablePosterior:
             variance_by_size = self._deviation_variances(block) + self._margin_variances(block)
             variance[block] = self.sizes.weights @ variance_by_size
         sampling_variance = self.estimate * (1 - self.estimate) / persons
-        deviations: Floats = np.sqrt(variance.reshape(self.estimate.shape) + sampling_variance)
-        return deviations
+        return np.sqrt(variance.reshape(self.estimate.shape) + sampling_variance)
 
     def intervals(
         self,
@@ -354,8 +353,7 @@ def _mixture_quantiles(
     def variance(fraction: Floats) -> Floats:
         """Return the variances of the components, given candidate values of the true fractions."""
         sampling_variance = fraction * (1 - fraction) / persons
-        total: Floats = mixture.noise + mixture.prior * fraction + sampling_variance
-        return total
+        return mixture.noise + mixture.prior * fraction + sampling_variance
 
     # Below the mean, the variance at the mean is used, since a cell may be empty and its prior has
     # the heavy lower tail of a gamma distribution. q (1 - q) is largest at 0.5.

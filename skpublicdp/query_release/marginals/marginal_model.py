@@ -235,8 +235,7 @@ class MarginalModel:
             return table.independence_estimate
         cell = ravel_codes(self._public, table.columns, self._sizes)
         counts = np.bincount(cell, minlength=math.prod(table.shape))
-        fractions: Floats = counts.reshape(table.shape) / len(cell)
-        return fractions
+        return counts.reshape(table.shape) / len(cell)
 
     def _estimate_effective_size(
         self, tables: Sequence[MarginalEstimate]

@@ -52,8 +52,7 @@ class NoisyFractions(NamedTuple):
         `failure`.
         """
         variance = self.variance + fractions * (1 - fractions) / self.persons
-        length: Floats = 2 * norm.isf(failure / 2) * np.sqrt(variance)
-        return length
+        return 2 * norm.isf(failure / 2) * np.sqrt(variance)
 
 
 class Disagreement(NamedTuple):

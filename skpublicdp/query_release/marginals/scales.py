@@ -62,8 +62,7 @@ def _transition_matrix(deviation: float) -> Floats:
     # index 0 is the scale 0, which is reached only from the scale 0
     density[0], density[:, 0] = 0, 0
     density[0, 0] = 1
-    transition: Floats = density / density.sum(axis=0)
-    return transition
+    return density / density.sum(axis=0)
 
 
 def _population_prior(n_columns: int) -> Floats:
@@ -171,5 +170,4 @@ def cell_scales(cells: CellBatch, effective_size: float, scales: Floats) -> Floa
     evidence = np.maximum(cell_given_table.T @ likelihood, MIN_EVIDENCE)
     # for each g: sum over G of P(g | G) P(G) / evidence(G), times the likelihood of g
     joint = (cell_given_table @ (scales[:, None] / evidence)) * likelihood
-    posterior: Floats = joint / joint.sum(axis=0)
-    return posterior
+    return joint / joint.sum(axis=0)

@@ -276,8 +276,7 @@ def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
     expected = base + factor_given_public * effective_size * (public - base)
     variance = factor_given_public * np.maximum(expected, 0) * cells.unexplained_share + noise
     normal = -0.5 * ((cells.values - expected) ** 2 / variance + np.log(variance))
-    total: Floats = np.where(is_free, public_log_likelihood, 0) + np.where(is_measured, normal, 0)
-    return total
+    return np.where(is_free, public_log_likelihood, 0) + np.where(is_measured, normal, 0)
 
 
 def _public_log_likelihood(

@@ -50,8 +50,7 @@ class WeightColumn:
         """
         shares = (rows[:, self.position] + self.offset) / self.maximum
         finite = np.where(np.isfinite(shares), shares, 0.0)
-        units: Integers = np.rint(np.clip(finite, 0, 1) * WEIGHT_UNITS).astype(np.int64)
-        return units
+        return np.rint(np.clip(finite, 0, 1) * WEIGHT_UNITS).astype(np.int64)
 
     def totals(self, rows: Floats) -> Integers:
         """Return the sum of the weights and the sum of their squares, both in `WEIGHT_UNITS`.

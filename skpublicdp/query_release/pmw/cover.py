@@ -92,8 +92,7 @@ class QueryCover(ABC):
     @property
     def starts(self) -> Codes:
         """Index of the first cell of each block."""
-        starts: Codes = np.cumsum(self.sizes) - self.sizes
-        return starts
+        return np.cumsum(self.sizes) - self.sizes
 
     @property
     def log_cells(self) -> float:

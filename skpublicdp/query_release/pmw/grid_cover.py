@@ -108,8 +108,7 @@ class QuantileAxis:
         cumulative = np.cumsum(np.concatenate([zeros, table], axis=axis), axis=axis)
         stop_sums = cumulative.take(self._ranges.stop, axis)
         start_sums = cumulative.take(self._ranges.start, axis)
-        totals: NDArray[Any] = stop_sums - start_sums
-        return totals
+        return stop_sums - start_sums
 
     def nearest_ranges(self, low: Floats, high: Floats) -> Codes:
         """Return the index of the range of cells nearest to each interval [low, high]."""

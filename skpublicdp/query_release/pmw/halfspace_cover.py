@@ -98,8 +98,7 @@ class HalfspaceDichotomies:
         normals = interior[:, :-1] @ self.basis.T
         halfspaces = np.column_stack([normals, normals @ self.centre - interior[:, -1]])
         is_exact = (holds(halfspaces, self.points) == self.signs).all(axis=1)
-        exact_halfspaces: Floats = halfspaces[is_exact]
-        return exact_halfspaces
+        return halfspaces[is_exact]
 
     def disagreement_bound(self, rows: Floats) -> float:
         """Bound the fraction of rows on which two halfspaces of the same dichotomy may differ."""
@@ -182,8 +181,7 @@ def _planes_through(homogeneous: Floats) -> Floats:
     orientation = sides[np.arange(len(sides)), first_off_plane]
     planes = planes * orientation[:, None]
     _, first_index = np.unique(sides * orientation[:, None], axis=0, return_index=True)
-    distinct: Floats = planes[np.sort(first_index)]
-    return distinct
+    return planes[np.sort(first_index)]
 
 
 def _signs(values: Floats) -> Integers:

@@ -115,8 +115,7 @@ class QueryClass(BaseEstimator, ABC):
         members : object
             The `index` of the cover returned by `build_cover`.
         """
-        positions: Codes = members.find(Q)
-        return positions
+        return members.find(Q)
 
     def dual_vc_dimension(self, n_features: int) -> int | None:
         """Return the VC dimension of the dual class, or None to use Assouad's bound.

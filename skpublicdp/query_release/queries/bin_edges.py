@@ -205,8 +205,7 @@ def has_bin_per_value(column: Column, cuts: Floats) -> bool:
 
 def _values_within_bounds(column: Column) -> Floats:
     """Return the distinct public values, where values beyond a bound count as the bound."""
-    values: Floats = np.unique(np.clip(column.values, column.low, column.high))
-    return values
+    return np.unique(np.clip(column.values, column.low, column.high))
 
 
 def _describe_ranges(column: Column, cuts: Floats) -> list[str]:

@@ -136,8 +136,7 @@ class CustomQueries(QueryClass):
             and n_listed in (None, result.shape[1])
         )
         if is_valid:
-            answers: Answers = result.T
-            return answers
+            return result.T
         if n_listed is not None:
             raise RefusedError(
                 "The function of CustomQueries must return booleans for any rows, with one row per "

@@ -317,13 +317,11 @@ class MarginalQueries(QueryClass):
 
     def bin_cuts(self, position: int) -> Floats | None:
         """Return the cuts between the bins of a column, or None if it is categorical."""
-        cuts: Floats | None = self._bins.cuts[position]
-        return cuts
+        return self._bins.cuts[position]
 
     def bin_edges(self, position: int) -> Floats | None:
         """Return the user's bin edges for a column, or None if not given."""
-        edges: Floats | None = self._edges.get(position)
-        return edges
+        return self._edges.get(position)
 
     @property
     def all_cells(self) -> NDArray[np.int64]:
@@ -363,8 +361,7 @@ class MarginalQueries(QueryClass):
         """Return the codes of bins and categories of encoded rows, shape (n, n_columns)."""
         if X.dtype.kind in "iu":  # already codes
             return X
-        codes: NDArray[np.int64] = self._bins.codes(X)
-        return codes
+        return self._bins.codes(X)
 
     def _validated(self, Q: Any, n_features: int) -> NDArray[np.int64]:
         """Validate the shape and dtype of encoded queries and return them as an array of codes."""
