@@ -63,13 +63,14 @@ class StumpCover(Cover):
     def family(self, table: Integers) -> Family:
         """Return the error counts of all members, as an unstructured family (`Leaf`)."""
         splits, labels_above, labels_below = self.members.T
+        members = np.arange(self.size)
         # weights by label and member; a constant rule counts all rows as above its split
         n_above = table[:, splits + 1]
         n_below = table[:, :1] - n_above
-        members = np.arange(self.size)
         n_correct_above = n_above[labels_above, members]
         n_correct_below = n_below[labels_below, members]
-        return Leaf(table[:, 0].sum() - n_correct_above - n_correct_below)
+        n_rows = table[:, 0].sum()
+        return Leaf(n_rows - n_correct_above - n_correct_below)
 
     def hypothesis(self, path: Path) -> DecisionTree:
         """Return the stump or constant with a given list index, as a tree of depth 1 or 0."""

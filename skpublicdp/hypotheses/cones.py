@@ -143,23 +143,27 @@ class ConeCover(Cover):
     is_complete = True
 
     def __init__(self, hull: AffineHull, public: PublicSample) -> None:
-        points = hull.points[:, hull.axes]
-        m, d = points.shape
         self._hull = hull
         self._public = public
-        # d - 1 points determine a pivot; `_pivots_at[apex]` lists the pivots that contain a point
+        points = hull.points[:, hull.axes]
+        m, d = points.shape
+        # d - 1 points determine a pivot
         self._pivots = list(itertools.combinations(range(m), d - 1))
         self._rays = [Rays(points, pivot) for pivot in self._pivots]
+        # the pivots that contain each point
         self._pivots_at = [
             [index for index, pivot in enumerate(self._pivots) if apex in pivot]
             for apex in range(m)
         ]
+        self._apex_pivots = [(apex, pivot) for apex in range(m) for pivot in self._pivots_at[apex]]
         self._max_lines = max(map(len, self._rays))
         self._n_codes = CODES_PER_LINE * self._max_lines + 1  # the last code is the pivot
         # candidates for the third halfspace of a cone at each apex in space; empty in the plane
-        self._halfspaces_at = [self._list_halfspaces(points, v) for v in range(m)] if d == 3 else []
+        n_apexes_in_space = m if d == 3 else 0
+        self._halfspaces_at = [
+            self._list_halfspaces(points, apex) for apex in range(n_apexes_in_space)
+        ]
         self._max_halfspaces = max(map(len, self._halfspaces_at), default=1)
-        self._apex_pivots = [(apex, pivot) for apex in range(m) for pivot in self._pivots_at[apex]]
 
     @property
     def size(self) -> int:
@@ -210,14 +214,17 @@ class ConeCover(Cover):
         """
         n_cost_sums = len(self._apex_pivots) * self._n_codes * self._max_halfspaces
         table = np.zeros(2 + n_cost_sums, np.int64)
-        costs = np.where(y == 0, -weights, weights)
-        table[0] = weights[y == 0].sum()
-        rows_in_hull = np.flatnonzero(self._hull.halfspaces.contains(X).all(axis=0))
-        table[1] = costs[rows_in_hull].sum()
+        is_first_label = y == 0
+        costs = np.where(is_first_label, -weights, weights)
+        in_hull = self._hull.halfspaces.contains(X).all(axis=0)
+        table[0] = weights[is_first_label].sum()
+        table[1] = costs[in_hull].sum()
         cost_sums = self._split_table(table).cost_sums  # a view of the table
+        rows_in_hull = np.flatnonzero(in_hull)
         for start in range(0, len(rows_in_hull), CONE_BLOCK_ROWS):
             rows = rows_in_hull[start : start + CONE_BLOCK_ROWS]
-            columns = np.ascontiguousarray(X[rows][:, self._hull.axes].T)
+            points = X[rows][:, self._hull.axes]
+            columns = np.ascontiguousarray(points.T)
             self._add_costs(cost_sums, columns, costs[rows])
         return table
 
@@ -303,15 +310,17 @@ class ConeCover(Cover):
         """
         _, pivot = self._apex_pivots[pair]
         n_lines = len(self._rays[pivot])
-        one_turn = cost_sums[pair, : CODES_PER_LINE * n_lines]
+        n_codes = CODES_PER_LINE * n_lines
+        one_turn = cost_sums[pair, :n_codes]  # (n_codes, max_halfspaces)
         two_turns = np.concatenate([one_turn, one_turn])
         # entry c: the sum over the codes below c
-        cumulative = np.zeros((len(two_turns) + 1, self._max_halfspaces), dtype=np.int64)
-        np.cumsum(two_turns, axis=0, out=cumulative[1:])
+        costs_below = np.zeros((2 * n_codes + 1, self._max_halfspaces), dtype=np.int64)
+        np.cumsum(two_turns, axis=0, out=costs_below[1:])
         first_rays, widths = self._list_wedges(n_lines)
-        last_rays = first_rays + widths
-        wedge_costs = cumulative[2 * last_rays + 2] - cumulative[2 * first_rays + 1]
-        pivot_cost = cost_sums[pair, -1]
+        first_codes = 2 * first_rays + 1
+        last_codes = first_codes + 2 * widths
+        wedge_costs = costs_below[last_codes + 1] - costs_below[first_codes]
+        pivot_cost = cost_sums[pair, -1]  # (max_halfspaces,)
         return np.asarray((wedge_costs + pivot_cost).reshape(-1))
 
     def hypothesis(self, path: Path) -> Polytope:
