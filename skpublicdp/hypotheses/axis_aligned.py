@@ -56,7 +56,7 @@ class StumpCover(Cover):
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the total weight of each label, followed by the label's weight above each split.
 
-        The shape is (n_classes, 1 + n_splits), as in `Splits.tabulate` for order 1.
+        The shape is (n_classes, 1 + n_splits).
         """
         return self.splits.tabulate(X, y, weights, len(self._public.classes), order=1)
 

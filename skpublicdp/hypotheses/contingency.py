@@ -54,7 +54,7 @@ def contingency_table(
     n_predicates : int
         Number of predicates.
     X, y, weights
-        Rows, their label codes and their weights, as in `Cover.tabulate`.
+        Rows, their label codes and their integer weights.
     n_classes : int
         Number of labels.
     order : int

@@ -112,8 +112,7 @@ class Splits(Predicates):
     ) -> Integers:
         """Return the weight of the rows by label and by combination of splits that they exceed.
 
-        See `Predicates.tabulate`. For pairs of splits in columns with many splits, a faster method
-        returns the same table.
+        For pairs of splits in columns with many splits, a faster method returns the same table.
         """
         # `numpy.bincount` adds floats, which are exact below this limit
         max_weight = int(weights.max(initial=1))

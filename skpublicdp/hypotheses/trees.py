@@ -200,7 +200,7 @@ class TreeCover(Cover):
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the weight of the rows by label and by the splits that the rows exceed.
 
-        The shape is (n_classes,) + max_depth * (n_splits + 1,), as in `Splits.tabulate`.
+        The shape is (n_classes,) + max_depth * (n_splits + 1,), where index 0 stands for no split.
         """
         return self.splits.tabulate(X, y, weights, self._n_classes, self.max_depth)
 
@@ -223,7 +223,7 @@ class TreeCover(Cover):
     def _subtree_pairs(self, below: Integers, above: Integers, depth: int) -> Family:
         """Return all pairs that consist of a subtree below a split and a subtree above it.
 
-        `below` and `above` are the tables of the rows on either side, as in `_subtrees`.
+        `below` and `above` are the tables of the rows on either side of the split.
         """
         return Product([self._subtrees(below, depth), self._subtrees(above, depth)])
 

@@ -147,7 +147,8 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     target_share = relative_variance ** (1 / noise.variance_power)
     mean_share = math.sqrt(target_share * MAX_ACCURACY_SHARE)
     share = min(max(mean_share, MIN_ACCURACY_SHARE), MAX_ACCURACY_SHARE)
-    return Fraction(round(ACCURACY_SHARE_DENOMINATOR * share), ACCURACY_SHARE_DENOMINATOR)
+    numerator = round(ACCURACY_SHARE_DENOMINATOR * share)
+    return Fraction(numerator, ACCURACY_SHARE_DENOMINATOR)
 
 
 class SplitNoise(NamedTuple):
