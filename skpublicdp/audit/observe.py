@@ -87,7 +87,8 @@ def first_difference(first: Form, second: Form) -> str:
     >>> first_difference(*fits)
     "estimator['n_']: 1 and 2"
     """
-    first_parts, second_parts = dict(first[1]), dict(second[1])
+    first_parts = dict(first[1])
+    second_parts = dict(second[1])
     errors = [parts.get("'error'") for parts in (first_parts, second_parts)]
     if errors[0] != errors[1]:
         texts = (error[1] if error and error[1] else "no error" for error in errors)
