@@ -248,29 +248,24 @@ class ConeCover(Cover):
         n = columns.shape[1]
         codes_about = [rays.codes(columns) for rays in self._rays]
         # 1 for rows in each candidate for the third halfspace, which does not exist in the plane
-        in_halfspace = np.ones((n, 1), dtype=np.int64)
+        in_halfspace = np.ones((n, self._max_halfspaces), dtype=np.int64)
         pair = 0  # index of (apex, pivot)
         for apex, pivots in enumerate(self._pivots_at):
             if self._halfspaces_at:
-                halfspaces = [self._halfspace(apex, i) for i in range(self._max_halfspaces)]
-                in_halfspace = np.array(
-                    [self._indicator(codes_about[pivot], pivot, ray) for pivot, ray in halfspaces]
-                ).T
+                for index in range(self._max_halfspaces):
+                    pivot, ray = self._halfspace(apex, index)
+                    rays = self._rays[pivot]
+                    half_turn = len(rays)
+                    in_halfspace[:, index] = rays.in_wedge(codes_about[pivot], ray, half_turn)
             for pivot in pivots:
                 # rows on the pivot get the last code, regardless of the number of rays
                 on_pivot = codes_about[pivot] == self._rays[pivot].pivot_code
                 codes = np.where(on_pivot, self._n_codes - 1, codes_about[pivot])
                 # a matrix that contains the cost of each row in the line of its code
-                costs_by_code = coo_array(
-                    (costs, (codes, np.arange(n))), shape=(self._n_codes, n)
-                ).tocsr()
+                entries = (costs, (codes, np.arange(n)))
+                costs_by_code = coo_array(entries, shape=(self._n_codes, n)).tocsr()
                 cost_sums[pair] += costs_by_code @ in_halfspace
                 pair += 1
-
-    def _indicator(self, codes: Codes, pivot: int, ray: int) -> Integers:
-        """Return 1 for codes in the halfspace whose half turn begins at a ray, and 0 for others."""
-        rays = self._rays[pivot]
-        return rays.in_wedge(codes, ray, len(rays)).astype(np.int64)
 
     def _halfspace(self, apex: int, index: int) -> tuple[int, int]:
         """Return a halfspace at an apex as a (pivot, ray) pair.

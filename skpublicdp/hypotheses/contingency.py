@@ -86,7 +86,12 @@ def contingency_table(
         if np.all(row_weights == 1):
             row_weights = None
         _add_sums(table[label, ...], satisfied, weights=row_weights, dtype=dtype)
-    return _symmetrize(table) if order == 3 else table
+    if order == 3:  # entries (label, i, j, k) with i <= j and i <= k are copied to permutations
+        for first in range(n_indices):
+            block = table[:, first, first:, first:]
+            table[:, first:, first, first:] = block
+            table[:, first:, first:, first] = block
+    return table
 
 
 def blocks_by_label(y: Codes, n_classes: int, block_rows: int) -> Iterator[tuple[int, Codes]]:
@@ -135,19 +140,6 @@ def _add_sums(
         table += weighted.sum(axis=1, dtype=np.float64).astype(np.int64)
     else:
         table += weighted[0].sum(dtype=np.float64).astype(np.int64)
-
-
-def _symmetrize(table: Integers) -> Integers:
-    """Complete a table of order 3 in place by copying entries to all permutations of predicates.
-
-    Before the call, only the entries (label, i, j, k) with i <= j and i <= k are filled. The
-    completed table is also returned.
-    """
-    for first in range(table.shape[1]):
-        block = table[:, first, first:, first:]
-        table[:, first:, first, first:] = block
-        table[:, first:, first:, first] = block
-    return table
 
 
 def pair_counts(

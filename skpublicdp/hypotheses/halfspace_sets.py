@@ -286,7 +286,8 @@ def random_supported_halfspaces(
 ) -> HalfspaceSet:
     """Return a random sample, with a fixed seed, of the halfspaces that d points support."""
     n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
-    if hull.coordinates.shape[1] == 1:
+    d = hull.coordinates.shape[1]
+    if d == 1:
         ranks = middle_ranks(n_hyperplanes, len(point_of_row))
         points = np.unique(point_of_row[ranks])
         return hull.supported_halfspaces(points[:, None])
@@ -294,25 +295,13 @@ def random_supported_halfspaces(
     n_facets = n_hyperplanes // HYPERPLANES_PER_FACET
     facets = _draw_facets(hull, point_of_row, n_facets=n_facets, generator=generator)
     # twice as many as needed, because equal subsets are removed
-    random_subsets = _draw_subsets(
-        hull, point_of_row, n_subsets=max_halfspaces, generator=generator
-    )
-    subsets = np.concatenate([facets, random_subsets])
+    rows = generator.choice(point_of_row, (max_halfspaces, d))
+    random_subsets = np.sort(rows, axis=1)
+    has_distinct_points = (np.diff(random_subsets, axis=1) > 0).all(axis=1)
+    subsets = np.concatenate([facets, random_subsets[has_distinct_points]])
     _, first = np.unique(subsets, axis=0, return_index=True)
     distinct = np.sort(first)[:n_hyperplanes]
     return hull.supported_halfspaces(subsets[distinct])
-
-
-def _draw_subsets(
-    hull: AffineHull, point_of_row: Codes, n_subsets: int, generator: np.random.Generator
-) -> Codes:
-    """Return at most `n_subsets` sets of d distinct points, each derived from d random rows.
-
-    Sets that contain a repeated point are removed. The shape is (at most n_subsets, d).
-    """
-    d = hull.coordinates.shape[1]
-    subsets = np.sort(generator.choice(point_of_row, (n_subsets, d)), axis=1)
-    return np.asarray(subsets[(np.diff(subsets, axis=1) > 0).all(axis=1)])
 
 
 def _draw_facets(

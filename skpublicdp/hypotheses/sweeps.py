@@ -229,8 +229,13 @@ class ParallelHyperplanes(Sweeps):
     ) -> ParallelHyperplanes:
         """Return hyperplanes through the quantiles of public points in each direction."""
         columns = np.ascontiguousarray(points.T)
-        cuts = [quantile_thresholds(project(normal, columns), spacing) for normal in weights]
-        return cls(weights, [_thin_out(thresholds, max_thresholds) for thresholds in cuts])
+        cuts = []
+        for normal in weights:
+            thresholds = quantile_thresholds(project(normal, columns), spacing)
+            if len(thresholds) > max_thresholds:
+                thresholds = thresholds[middle_ranks(max_thresholds, len(thresholds))]
+            cuts.append(thresholds)
+        return cls(weights, cuts)
 
     def codes(self, columns: Floats, sweep: int) -> Codes:
         """Return the code of each row: the bin of its projection onto the sweep direction."""
@@ -239,13 +244,6 @@ class ParallelHyperplanes(Sweeps):
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
         """Return the direction as the normal, and the threshold as the offset."""
         return self.weights[sweep], float(self.thresholds[sweep, gap])
-
-
-def _thin_out(thresholds: Floats, max_thresholds: int) -> Floats:
-    """Return at most `max_thresholds` of the thresholds, evenly spaced by rank."""
-    if len(thresholds) <= max_thresholds:
-        return thresholds
-    return thresholds[middle_ranks(max_thresholds, len(thresholds))]
 
 
 def middle_ranks(n_groups: int, n: int) -> Codes:

@@ -203,11 +203,9 @@ class LabelCounter:
         if self.table_bins is not None:
             codes = (codes == self.positive).astype(np.intp)
             is_positive = predicted == self.positive
-            scores = self._scores(X, n)
-            bins = self.table_bins.bin_of_score(scores, is_positive)
+            bins = self.table_bins.bin_of_score(self._scores(X, n), is_positive)
         elif self.score_bins is not None:
-            label_scores = self._label_scores(X, n)
-            by_label = self._count_by_label(codes, self.score_bins, label_scores)
+            by_label = self._count_by_label(codes, self.score_bins, X)
         table = contingency_table(codes, bins, self.shape)
         n_correct = np.count_nonzero(is_correct)
         counts = np.concatenate([[n_correct], table.ravel(), by_label.ravel()])
@@ -229,23 +227,15 @@ class LabelCounter:
         # decision_function returns the score of classes_[1]
         return scores if column == 1 else -scores
 
-    def _label_scores(self, X: Any, n: int) -> list[Floats]:
-        """Return the score of each label, if there are more than two, each of shape (n,)."""
-        scores = call_estimator(self.estimator, self.response, X, n, width=len(self.labels))
-        columns = [self.score_labels.index(label) for label in self.labels]
-        return [score_column(self.response, scores[:, column]) for column in columns]
-
-    def _count_by_label(
-        self, codes: Codes, score_bins: ScoreBins, label_scores: list[Floats]
-    ) -> Integers:
+    def _count_by_label(self, codes: Codes, score_bins: ScoreBins, X: Any) -> Integers:
         """Return, for each label, the numbers of other rows and own rows by bin of its score."""
-        return np.stack(
-            [
-                contingency_table(
-                    (codes == label).astype(np.intp),
-                    score_bins.bin_of_score(scores, None),
-                    self.by_label_shape[1:],
-                )
-                for label, scores in enumerate(label_scores)
-            ]
+        scores = call_estimator(
+            self.estimator, self.response, X, n=len(codes), width=len(self.labels)
         )
+        tables = []
+        for code, label in enumerate(self.labels):
+            column = scores[:, self.score_labels.index(label)]
+            bins = score_bins.bin_of_score(score_column(self.response, column), None)
+            is_own = (codes == code).astype(np.intp)
+            tables.append(contingency_table(is_own, bins, self.by_label_shape[1:]))
+        return np.stack(tables)

@@ -128,12 +128,10 @@ class TwoSampleUStatistic:
         )
 
     def _sampling_variance(self, table: NoisyTable, denominator: float) -> tuple[float, float]:
-        """Return the sampling variance of A - θ B (DeLong et al. 1988), and its degrees of freedom.
+        """Return the sampling variance of A - θ B (DeLong et al. 1988), and its squares per row.
 
-        The variance is V = Σ V_k for the variances V_k of both classes, divided by θ (1 - θ). The
-        second number is Σ V_k² / n_k for classes with n_k rows, divided by (θ (1 - θ))²: the
-        numerator of Satterthwaite's inverse degrees of freedom. Both are computed at the
-        nonnegative counts. `denominator` is the unbiased estimate of the number of pairs.
+        These are Σ V_k / (θ (1 - θ)) and Σ V_k² / n_k / (θ (1 - θ))² over both classes. The
+        denominator is the unbiased estimate of the number of pairs.
         """
         counts = table.nonnegative.copy()
         counts[:, [0, -1]] += PSEUDO_ROWS
@@ -146,6 +144,7 @@ class TwoSampleUStatistic:
         binomial_variance = ratio * (1 - ratio)
         scale = table.design_effect * pairs_ratio**2 / binomial_variance
         class_variances = scale * (counts * squared_gradients).sum(1)
+        # the numerator of Satterthwaite's inverse degrees of freedom
         squared_per_row = table.design_effect * class_variances**2 / counts.sum(1)
         return float(class_variances.sum()), float(squared_per_row.sum())
 
