@@ -96,19 +96,6 @@ class Cone(Polytope):
         return np.where(inside, self.inside, self._outside).astype(np.intp)
 
 
-class _ConeTable(NamedTuple):
-    """Components of the table returned by `ConeCover.tabulate`."""
-
-    empty_errors: np.int64
-    """Error count of the empty set."""
-
-    hull_cost: np.int64
-    """Difference between the error counts of the affine hull and the empty set."""
-
-    cost_sums: Integers
-    """Cost of each code within each halfspace: shape (n_apex_pivots, n_codes, max_halfspaces)."""
-
-
 class ConeCover(Cover):
     """Intersections of d halfspaces whose boundaries share a public point, for d = 2 or 3.
 
@@ -212,26 +199,30 @@ class ConeCover(Cover):
         - the cost of each code about each (apex, pivot) within each halfspace at the apex, as an
           array of shape (n_apex_pivots, n_codes, max_halfspaces).
         """
+        hull = self._hull
         n_cost_sums = len(self._apex_pivots) * self._n_codes * self._max_halfspaces
         table = np.zeros(2 + n_cost_sums, np.int64)
         is_first_label = y == 0
         costs = np.where(is_first_label, -weights, weights)
-        in_hull = self._hull.halfspaces.contains(X).all(axis=0)
+        in_hull = hull.halfspaces.contains(X).all(axis=0)
         table[0] = weights[is_first_label].sum()
         table[1] = costs[in_hull].sum()
-        cost_sums = self._split_table(table).cost_sums  # a view of the table
+        _, _, cost_sums = self._split_table(table)  # a view of the table
         rows_in_hull = np.flatnonzero(in_hull)
         for start in range(0, len(rows_in_hull), CONE_BLOCK_ROWS):
             rows = rows_in_hull[start : start + CONE_BLOCK_ROWS]
-            points = X[rows][:, self._hull.axes]
+            points = X[rows][:, hull.axes]
             columns = np.ascontiguousarray(points.T)
             self._add_costs(cost_sums, columns, costs[rows])
         return table
 
-    def _split_table(self, table: Integers) -> _ConeTable:
-        """Return the components of a table from `tabulate`; the array of code costs is a view."""
+    def _split_table(self, table: Integers) -> tuple[np.int64, np.int64, Integers]:
+        """Return the errors of the empty set, the hull's additional errors, and the code costs.
+
+        The code costs are a view, of shape (n_apex_pivots, n_codes, max_halfspaces).
+        """
         shape = (len(self._apex_pivots), self._n_codes, self._max_halfspaces)
-        return _ConeTable(table[0], table[1], table[2:].reshape(shape))
+        return table[0], table[1], table[2:].reshape(shape)
 
     def _add_costs(self, cost_sums: Integers, columns: Floats, costs: Integers) -> None:
         """Add the costs of a block of rows to the array of code costs, in place.

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,21 +86,6 @@ def open_complements(halfspaces: HalfspaceSet) -> HalfspaceSet:
     return HalfspaceSet(-halfspaces.normals, np.nextafter(-halfspaces.offsets, math.inf))
 
 
-class _SupportedHyperplanes(NamedTuple):
-    """Hyperplanes through subsets of the public points, each with both of its halfspaces."""
-
-    halfspaces: HalfspaceSet
-    """Halfspaces in the direction of the normals."""
-
-    opposites: HalfspaceSet
-    """Halfspaces in the opposite direction."""
-
-    contains_point: Mask
-    """For each hyperplane and each of the m points, whether it contains the point, up to rounding.
-
-    Shape (n_hyperplanes, m)."""
-
-
 class AffineHull:
     """Affine hull of public points: `Aff` of Bassily, Moran and Nandi (2020), Algorithm 1.
 
@@ -149,24 +133,25 @@ class AffineHull:
         self._scale = scale
         # each normal defines a hyperplane that contains the hull and its points
         index_of_point = np.zeros((len(normals), 1), int)
-        planes = self._hyperplanes_through(normals, index_of_point)
+        halfspaces, opposites, _ = self._hyperplanes_through(normals, index_of_point)
         # other rows in the hull deviate from these hyperplanes by their own rounding error
-        slack = np.abs(planes.halfspaces.normals) @ self._rounding_error()
+        slack = np.abs(halfspaces.normals) @ self._rounding_error()
         self.halfspaces = concatenate_sets(
-            HalfspaceSet(planes.halfspaces.normals, planes.halfspaces.offsets - slack),
-            HalfspaceSet(planes.opposites.normals, planes.opposites.offsets - slack),
+            HalfspaceSet(halfspaces.normals, halfspaces.offsets - slack),
+            HalfspaceSet(opposites.normals, opposites.offsets - slack),
         )
 
     def supported_halfspaces(self, *subsets: Codes) -> HalfspaceSet:
         """Return one halfspace supported by each subset of points, and all opposite halfspaces."""
-        planes = [
+        hyperplanes = [
             self._hyperplanes_through(self._unit_normals(indices) @ self._basis, indices)
             for indices in subsets
         ]
-        halfspaces = concatenate_sets(*(group.halfspaces for group in planes))
-        opposites = concatenate_sets(*(group.opposites for group in planes))
-        contains_point = np.concatenate([group.contains_point for group in planes])
-        point_sets = np.packbits(contains_point, axis=1)  # one row of bits per hyperplane
+        sets, opposite_sets, contains_point = zip(*hyperplanes, strict=True)
+        halfspaces = concatenate_sets(*sets)
+        opposites = concatenate_sets(*opposite_sets)
+        # one row of bits per hyperplane: the points that it contains
+        point_sets = np.packbits(np.concatenate(contains_point), axis=1)
         _, first = np.unique(point_sets, axis=0, return_index=True)
         distinct = np.sort(first)
         return concatenate_sets(halfspaces[distinct], opposites[distinct])
@@ -198,15 +183,19 @@ class AffineHull:
             normals[i] = nearest / np.linalg.norm(nearest)
         return normals
 
-    def _hyperplanes_through(self, normals: Floats, subsets: Codes) -> _SupportedHyperplanes:
-        """Return hyperplanes with given normals, each through a given subset of the points.
+    def _hyperplanes_through(
+        self, normals: Floats, subsets: Codes
+    ) -> tuple[HalfspaceSet, HalfspaceSet, Mask]:
+        """Return both halfspaces of hyperplanes, and which points are on each hyperplane.
+
+        The mask has shape (n_hyperplanes, m); a point is on a hyperplane up to rounding.
 
         Parameters
         ----------
         normals : ndarray of float64, shape (n_hyperplanes, n_features)
             Unit normals among standardised features.
         subsets : ndarray of intp, shape (n_hyperplanes, size)
-            Indices of points on each hyperplane.
+            Indices of points that each hyperplane passes through.
         """
         columns = np.ascontiguousarray(self.points.T)
         rounding_error = self._rounding_error()  # (n_features,)
@@ -233,7 +222,7 @@ class AffineHull:
             opposite_offsets[plane] = -projected[is_on_plane].max()
         halfspaces = HalfspaceSet(normals, offsets)
         opposites = HalfspaceSet(-normals, opposite_offsets)
-        return _SupportedHyperplanes(halfspaces, opposites, contains_point)
+        return halfspaces, opposites, contains_point
 
     def _rounding_error(self) -> Floats:
         """Return a bound on the rounding error of a point in each feature, shape (n_features,)."""

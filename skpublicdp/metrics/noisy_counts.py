@@ -74,8 +74,9 @@ class NoisyTable:
     # groups with released totals, such as correct and incorrect predictions. All cells of a group
     # have the same noise variance.
     groups: tuple[Mask, ...]
-    event: Noise  # privacy event, as in `NoisyCount`
-    design_effect: float = 1.0  # design effect, as in `NoisyCount`
+    event: Noise  # privacy event, which determines the distribution of the noise
+    # factor by which persons with several rows increase sampling variances
+    design_effect: float = 1.0
 
     def covariance(self, u: Floats, v: Floats) -> Floats:
         """Return the noise covariance of the weighted sums u · counts and v · counts.

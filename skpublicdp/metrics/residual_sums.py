@@ -102,7 +102,7 @@ class NoisySums:
     variances: Floats  # (5, 5): noise variances of the sums
     bounds: tuple[float, float]  # bounds of the outcomes
     event: Noise  # privacy cost, which determines the distribution of the noise
-    design_effect: float  # design effect, as in `NoisyCount`
+    design_effect: float  # factor by which persons with several rows increase sampling variances
 
     @property
     def n(self) -> int:
