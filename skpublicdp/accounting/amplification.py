@@ -167,9 +167,12 @@ def base_delta(
                 return float_below(decimal_ratio)
             return float_below(decimal_ratio * (1 - relative_error()))
     with localcontext(precise_context(epsilon, base, delta, rate)):
-        difference = (to_decimal(base).exp() - to_decimal(epsilon).exp()) * (1 + relative_error())
-        slack = to_decimal(base).exp() * relative_error()  # rounding error of the difference
-        lower_bound = to_decimal(ratio) / (1 + difference + slack) * (1 - relative_error())
+        exp_base = to_decimal(base).exp()
+        exp_epsilon = to_decimal(epsilon).exp()
+        difference = (exp_base - exp_epsilon) * (1 + relative_error())
+        slack = exp_base * relative_error()  # rounding error of the difference
+        lower_bound = to_decimal(ratio) / (1 + difference + slack)
+        lower_bound *= 1 - relative_error()
         return min(float_below(lower_bound), 1.0)
 
 
@@ -211,12 +214,15 @@ def subsampled_delta(
         difference = to_decimal(Fraction(0))  # of exponentials, at least e^base - e^epsilon
         if roles == "paper" and base > epsilon:
             exp_base = to_decimal(base).exp()
-            difference = exp_base - to_decimal(epsilon).exp() + exp_base * relative_error()
-        product = float(rate * delta)
+            exp_epsilon = to_decimal(epsilon).exp()
+            difference = exp_base - exp_epsilon + exp_base * relative_error()
+        sampled_delta = rate * delta
+        product = float(sampled_delta)
         # no rounding is needed if the product is an exact float with an exact decimal
-        if not difference and exact_fraction(product) == Fraction(product) == rate * delta:
+        if not difference and exact_fraction(product) == Fraction(product) == sampled_delta:
             return min(product, 1.0)
-        upper_bound = to_decimal(rate * delta) * (1 + difference) * (1 + relative_error())
+        upper_bound = to_decimal(sampled_delta) * (1 + difference)
+        upper_bound *= 1 + relative_error()
         return min(float_above(upper_bound), 1.0)
 
 

@@ -233,11 +233,13 @@ class Filter:
         if share == 1:
             return rules
         if total.noisy <= 1 and total.pure < self.epsilon:
-            epsilon, delta = self.epsilon - total.pure, self.delta * SINGLE_NOISE_SHARE
+            epsilon = self.epsilon - total.pure
+            delta = self.delta * SINGLE_NOISE_SHARE
             rules.append(AdmissionRule(total.noise, epsilon, delta, is_reused=False))
         n_pure_parts = math.ceil(N_EPSILON_PARTS * total.pure / self.epsilon)
-        if 0 < n_pure_parts < N_EPSILON_PARTS:
-            epsilon = self.epsilon * (N_EPSILON_PARTS - n_pure_parts) / N_EPSILON_PARTS
+        n_noisy_parts = N_EPSILON_PARTS - n_pure_parts
+        if n_pure_parts > 0 and n_noisy_parts > 0:
+            epsilon = self.epsilon * n_noisy_parts / N_EPSILON_PARTS
             delta = self.delta * SPLIT_SHARE / (N_EPSILON_PARTS - 1)
             rules.append(AdmissionRule(total.noise, epsilon, delta))
         return rules

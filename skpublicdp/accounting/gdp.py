@@ -171,16 +171,20 @@ def gaussian_mu_squared(epsilon: Fraction, delta: Fraction) -> Fraction:
     """
     epsilon, delta = non_negative("epsilon", epsilon), _check_delta(delta)
     with localcontext(decimal_context(START_DIGITS)):
-        epsilon_decimal = to_decimal(epsilon)
+        delta_decimal = to_decimal(delta)
+        twice_epsilon = 2 * to_decimal(epsilon)
         # δ < exp(-z²/2) for z = ε/μ - μ/2 >= 0, and δ < μ / sqrt(2π)
-        z = (-2 * to_decimal(delta).ln()).sqrt()
-        low = Decimal(0)
-        if epsilon_decimal:
-            low = 2 * epsilon_decimal / (z + (z * z + 2 * epsilon_decimal).sqrt())
-        low = max(low, 2 * to_decimal(delta))
+        z = (-2 * delta_decimal.ln()).sqrt()
+        low = 2 * delta_decimal
+        if epsilon:
+            root = (z * z + twice_epsilon).sqrt()
+            low = max(low, twice_epsilon / (z + root))
         # 1 - δ < exp(-z²/2) for z = μ/2 - ε/μ >= 0
-        z = (4 * to_decimal(delta) if 2 * delta < 1 else -2 * to_decimal(1 - delta).ln()).sqrt()
-        high = z + (z * z + 2 * epsilon_decimal).sqrt()
+        if 2 * delta < 1:
+            z = (4 * delta_decimal).sqrt()
+        else:
+            z = (-2 * to_decimal(1 - delta).ln()).sqrt()
+        high = z + (z * z + twice_epsilon).sqrt()
         mu = _find_root(_gap_in_mu(epsilon, delta), low, high, start=low)
         mu_squared = fraction_below(Fraction(mu) ** 2)
     # the root is approximate: decrease μ² by its last digits until the implication is proved
@@ -296,21 +300,26 @@ def _enclose_delta(mu_squared: Fraction, epsilon: Fraction) -> Enclosure:
     The second term is e^ε Q(b), since e^ε φ(b) = φ(a).
     """
     mu = to_decimal(mu_squared).sqrt()
-    ratio, half_mu = to_decimal(epsilon) / mu, mu / 2
-    a, b = ratio - half_mu, ratio + half_mu
+    half_mu = mu / 2
+    ratio = to_decimal(epsilon) / mu
+    a = ratio - half_mu
+    b = ratio + half_mu
+    distance = abs(a)
     argument_error = b * relative_error()  # bounds the rounding errors of a and b
-    if argument_error * (1 + abs(a)) > Decimal("0.5"):  # too few digits for any bound
+    if argument_error * (1 + distance) > Decimal("0.5"):  # too few digits for any bound
         return Decimal(0), Decimal(1)
-    if abs(a) > MAX_TAIL_DEVIATIONS:
+    if distance > MAX_TAIL_DEVIATIONS:
         return (Decimal(0), MIN_TAIL) if a > 0 else (1 - relative_error(), Decimal(1))
     density = _normal_density(a)
-    mills_a, mills_a_error = _mills_ratio(abs(a))
+    mills_a, mills_a_error = _mills_ratio(distance)
     mills_b, mills_b_error = _mills_ratio(b)
     tail = density * mills_a if a > 0 else 1 - density * mills_a
     delta = tail - density * mills_b
     # docs/proofs/gaussian.md derives this bound on the total error
-    error = density * (mills_a_error + mills_b_error + argument_error * (5 + 3 * abs(a)))
-    error += (tail + density * (mills_a + mills_b)) * relative_error()
+    propagated_error = argument_error * (5 + 3 * distance)
+    error = density * (mills_a_error + mills_b_error + propagated_error)
+    magnitude = tail + density * (mills_a + mills_b)
+    error += magnitude * relative_error()
     return max(delta - error, Decimal(0)), delta + error
 
 

@@ -74,12 +74,16 @@ class CurveGrid:
         stick to a shifted copy of its own curve, so the sum is a convolution over j.
         """
         weights, heights = self._convex(values)
-        distances = self.step * np.arange(len(values), dtype=np.float64)
+        indices = np.arange(len(values), dtype=np.float64)
+        distances = self.step * indices
         above_kink = _gaussian_delta(mu, distances)  # for u >= u_j
         # for u <= u_j, by the symmetry of the privacy loss
-        below_kink = -np.expm1(-distances) + np.exp(-distances) * above_kink
-        kernel = np.concatenate([below_kink[:0:-1], above_kink])
-        return _round_up(np.convolve(weights, kernel, mode="valid") + heights[-1])
+        scaled = np.exp(-distances) * above_kink
+        below_kink = -np.expm1(-distances) + scaled
+        ascending = below_kink[:0:-1]  # from the point farthest below the kink
+        kernel = np.concatenate([ascending, above_kink])
+        curve = np.convolve(weights, kernel, mode="valid")
+        return _round_up(curve + heights[-1])
 
     def draw(self, epsilon: float, values: Floats) -> Floats:
         """Return the curve before a draw of the exponential mechanism, given the curve after it.
@@ -175,16 +179,27 @@ class CurveGrid:
 
     def _convex(self, values: Floats) -> tuple[Floats, Floats]:
         """Return a convex, piecewise-linear upper bound W on a convex curve."""
-        points, bounds = self._points, np.concatenate([[1.0], values])
-        widths = np.concatenate([points[:1], points[:-1] * math.expm1(self.step)])
-        slopes = np.concatenate([(bounds[:-1] - bounds[1:]) / widths, [0.0]])  # downward
+        points = self._points
+        bounds = np.append(1.0, values)  # at u = 0 and at the points
+        inner_widths = points[:-1] * math.expm1(self.step)
+        widths = np.append(points[0], inner_widths)  # of the intervals between the bounds
+        drops = bounds[:-1] - bounds[1:]
+        slopes = np.append(drops / widths, 0.0)  # downward
         slopes = np.maximum.accumulate(slopes[::-1])[::-1]
         weights = points * (slopes[:-1] - slopes[1:])
-        # compute W from the rounded weights, as a sum of non-negative terms
-        slopes = np.cumsum((weights / points)[::-1])[::-1]
-        heights = np.concatenate([np.cumsum((slopes * widths)[::-1])[::-1], [0.0]]) + bounds[-1]
-        factor = float(np.max(bounds / np.maximum(heights, MIN_DIVISOR))) * ROUNDING_FACTOR
-        return weights * factor, heights * (factor * ROUNDING_FACTOR)
+
+        # compute W from the rounded weights, as a sum of non-negative terms, from the last point on
+        slope_changes = (weights / points)[::-1]
+        reversed_slopes = np.cumsum(slope_changes)
+        reversed_drops = reversed_slopes * widths[::-1]
+        heights = np.cumsum(reversed_drops)[::-1]
+        heights = np.append(heights, 0.0) + bounds[-1]
+        quotients = bounds / np.maximum(heights, MIN_DIVISOR)
+        max_quotient = float(np.max(quotients))
+        factor = max_quotient * ROUNDING_FACTOR
+        weights = weights * factor
+        heights = heights * (factor * ROUNDING_FACTOR)
+        return weights, heights
 
     @cached_property
     def _logarithms(self) -> Floats:
@@ -242,19 +257,25 @@ def _bounding_chords(
     chord_starts, chord_ends : ndarray of float64, shape (n_chords,)
         Heights of the raised chords at both ends.
     """
-    exp_epsilon, denominator = math.exp(epsilon), math.expm1(epsilon)
+    exp_epsilon = math.exp(epsilon)
     twice_sinh = 2 * math.sinh(width / 2)
-    start_drop, end_drop = start_first - start_last, end_first - end_last
+    half_width = width / 2
+    start_middle = _interpolate(start_first, start_last, distance=half_width, step=width)
+    end_middle = _interpolate(end_first, end_last, distance=half_width, step=width)
+    start_drop = start_first - start_last
+    end_drop = end_first - end_last
+    middle_drop = start_middle - end_middle
     rounding = MAX_RELATIVE_ROUNDING * start_first
-    start_middle = _interpolate(start_first, start_last, width / 2, width)
-    end_middle = _interpolate(end_first, end_last, width / 2, width)
     # the chord at u is linear in y and in u / y, with slopes in proportion to -a and -b
     a = exp_epsilon * start_drop - end_drop + (exp_epsilon + 1) * rounding
-    b = start_drop - end_drop + twice_sinh * (start_middle - end_middle) + 3 * rounding
-    curvature = 2 * math.sinh(width / 4) ** 2 / math.cosh(width / 2)
-    factor = curvature / (twice_sinh * denominator)
-    a, b = np.maximum(a, 0.0) * factor, np.maximum(b, 0.0) * factor
-    return start_middle + a + b, end_middle + a + exp_epsilon * b
+    b = start_drop - end_drop + twice_sinh * middle_drop + 3 * rounding
+    curvature = 2 * math.sinh(width / 4) ** 2 / math.cosh(half_width)
+    factor = curvature / (twice_sinh * math.expm1(epsilon))
+    a = np.maximum(a, 0.0) * factor
+    b = np.maximum(b, 0.0) * factor
+    chord_starts = start_middle + a + b
+    chord_ends = end_middle + a + exp_epsilon * b
+    return chord_starts, chord_ends
 
 
 def _max_chords(
@@ -307,7 +328,8 @@ def _gaussian_delta(mu: float, logarithms: Floats) -> Floats:
     shifted_tail = np.exp(logarithms) * ndtr(-z - mu)
     difference = np.maximum(0.0, upper_tail - shifted_tail)
     # the relative errors of ndtr and of exp, amplified by the error of z: see docs/proofs/plans.md
-    bound: Floats = difference + GAUSSIAN_TAIL_ERROR * (1 + z * z) * upper_tail
+    relative_error = GAUSSIAN_TAIL_ERROR * (1 + z * z)
+    bound: Floats = difference + relative_error * upper_tail
     return bound
 
 

@@ -323,18 +323,26 @@ def _choose_grid(plan: Event, epsilon: float) -> CurveGrid:
     tilt = _find_tilt(path, epsilon)
     # losses beyond this distance from 0 and from ε contribute about e^-LOG_TAIL_MARGIN of δ
     scaled_tilt = tilt * deviation
-    distance = deviation * (math.sqrt(scaled_tilt**2 + 4 * LOG_TAIL_MARGIN) - scaled_tilt) / 2
+    root = math.sqrt(scaled_tilt**2 + 4 * LOG_TAIL_MARGIN)
+    distance = deviation * (root - scaled_tilt) / 2
     distance = min(distance, float(PLAN_EPSILON_CAP))
     max_loss = float(min(_pure_epsilon(plan), 2 * PLAN_EPSILON_CAP))
-    bottom, top = max(-distance, -max_loss), min(epsilon + distance, max_loss)
+    bottom = max(-distance, -max_loss)
+    top = min(epsilon + distance, max_loss)
+
     n_interpolations = 1 + 2 * sum(path.draws.values())
-    step = math.sqrt(INTERPOLATION_LOSS / n_interpolations) / (tilt + 1 / deviation)
-    step = min(max(step, (top - bottom) / MAX_GRID_POINTS), 0.5)  # `CurveGrid` needs at most 1/2
+    max_exponent = math.sqrt(INTERPOLATION_LOSS / n_interpolations)  # of one step
+    step = max_exponent / (tilt + 1 / deviation)
+    min_step = (top - bottom) / MAX_GRID_POINTS
+    step = min(max(step, min_step), 0.5)  # `CurveGrid` needs at most 1/2
     if epsilon > step:
-        step = epsilon / math.ceil(epsilon / step)  # ε is a point of the grid, up to rounding
+        n_intervals = math.ceil(epsilon / step)
+        step = epsilon / n_intervals  # ε is a point of the grid, up to rounding
     mantissa, exponent = math.frexp(step)
-    step = math.ldexp(math.floor(mantissa * 2**STEP_BITS), exponent - STEP_BITS)
-    first, last = math.floor(bottom / step) - 1, max(math.ceil(top / step), 1) + 1
+    digits = math.floor(mantissa * 2**STEP_BITS)
+    step = math.ldexp(digits, exponent - STEP_BITS)
+    first = math.floor(bottom / step) - 1
+    last = max(math.ceil(top / step), 1) + 1
     return CurveGrid(step, first, last)
 
 
@@ -404,7 +412,10 @@ def _find_tilt(path: _LossPath, epsilon: float) -> float:
         low, high = high, 4 * high
     while high - low > TILT_TOLERANCE * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if path.mean_loss(middle) < epsilon else (low, middle)
+        if path.mean_loss(middle) < epsilon:
+            low = middle
+        else:
+            high = middle
     return low
 
 

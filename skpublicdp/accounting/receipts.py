@@ -192,7 +192,8 @@ class PrivacyReceipt:
         exp_guarantee = math.exp(min(self.epsilon, MAX_EXP_ARGUMENT))
         increase = (exp_guarantee - math.exp(epsilon)) * (1 - self.delta)
         implied_delta = self.delta + max(0.0, increase / (1 + exp_guarantee))
-        return min(delta_of_plan, implied_delta * (1 + DELTA_ROUNDING_MARGIN), 1.0)
+        implied_delta *= 1 + DELTA_ROUNDING_MARGIN
+        return min(delta_of_plan, implied_delta, 1.0)
 
     @property
     def risk(self) -> float:

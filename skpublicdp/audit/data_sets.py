@@ -41,13 +41,16 @@ class Domain:
     def __init__(
         self, values: Any, labels: Any, n: int, rows_per_person: int | None, ordered: bool
     ) -> None:
+        self.n = n
+        self.ordered = ordered
+        self.rows_per_person = rows_per_person
         self._values = values if is_frame(values) else np.asarray(values)
         self._labels = None if labels is None else list(labels)
-        codes = (None,) if labels is None else range(len(self._labels or ()))
-        rows = list(itertools.product(range(len(self._values)), codes))
-        self.rows_per_person = rows_per_person
-        self.kinds = list(itertools.combinations_with_replacement(rows, rows_per_person or 1))
-        self.n, self.ordered = n, ordered
+        value_codes = range(len(self._values))
+        label_codes = (None,) if self._labels is None else range(len(self._labels))
+        rows = list(itertools.product(value_codes, label_codes))
+        n_rows = rows_per_person or 1
+        self.kinds = list(itertools.combinations_with_replacement(rows, n_rows))
 
     @property
     def size(self) -> int:
@@ -69,16 +72,18 @@ class Domain:
         If all kinds had equal frequencies, sums over rows could be 0. Steps that depend on such
         sums would then not be tested.
         """
+        n_kinds = len(self.kinds)
         # quadratic quantiles: low kinds are frequent, high kinds are rare
         shares = (np.arange(self.n) / self.n) ** 2
-        uneven = rng.permutation((len(self.kinds) * shares).astype(int)).tolist()
-        data_sets = [tuple(uneven if self.ordered else sorted(uneven))]
+        uneven = (n_kinds * shares).astype(int)
+        persons = rng.permutation(uneven).tolist()
+        data_sets = [self.canonical(tuple(persons))]
         while len(data_sets) < count:
             # few kinds at first, so rows are repeated, and more kinds in later datasets
-            n_kinds = min(len(self.kinds), 2 + len(data_sets))
-            kinds = rng.choice(len(self.kinds), n_kinds, replace=False)
-            persons = rng.choice(kinds, self.n).tolist()
-            data_sets.append(tuple(persons) if self.ordered else tuple(sorted(persons)))
+            n_drawn = min(n_kinds, 2 + len(data_sets))
+            drawn_kinds = rng.choice(n_kinds, n_drawn, replace=False)
+            persons = rng.choice(drawn_kinds, self.n).tolist()
+            data_sets.append(self.canonical(tuple(persons)))
         return data_sets
 
     def neighbours(self, data_set: PersonKinds) -> list[PersonKinds]:
@@ -87,11 +92,15 @@ class Domain:
         If the order is irrelevant, only the first of several identical persons is replaced.
         """
         neighbours: dict[PersonKinds, None] = {}  # an ordered set
-        for position, kind in itertools.product(range(self.n), range(len(self.kinds))):
-            replaced_kind = data_set[position]
+        for position, replaced_kind in enumerate(data_set):
             is_first = data_set.index(replaced_kind) == position
-            if kind != replaced_kind and (self.ordered or is_first):
-                neighbours[(*data_set[:position], kind, *data_set[position + 1 :])] = None
+            if not (self.ordered or is_first):
+                continue
+            before = data_set[:position]
+            after = data_set[position + 1 :]
+            for kind in range(len(self.kinds)):
+                if kind != replaced_kind:
+                    neighbours[(*before, kind, *after)] = None
         return list(neighbours)
 
     def canonical(self, data_set: PersonKinds) -> PersonKinds:
@@ -101,11 +110,14 @@ class Domain:
     def arguments(self, data_set: PersonKinds) -> dict[str, Any]:
         """Return the arguments of `fit` for a dataset: `X`, and `y` and `groups` if present."""
         rows = [row for kind in data_set for row in self.kinds[kind]]
-        arguments = {"X": _select_rows(self._values, [value for value, _ in rows])}
+        positions = [position for position, _ in rows]
+        arguments = {"X": _select_rows(self._values, positions)}
         if self._labels is not None:
-            arguments["y"] = np.array([self._labels[label or 0] for _, label in rows])
+            labels = [self._labels[code or 0] for _, code in rows]
+            arguments["y"] = np.array(labels)
         if self.rows_per_person is not None:
-            arguments["groups"] = np.repeat(np.arange(self.n), self.rows_per_person)
+            persons = np.arange(self.n)
+            arguments["groups"] = np.repeat(persons, self.rows_per_person)
         return arguments
 
     def values(self) -> Any:

@@ -125,18 +125,19 @@ def _compare_probabilities(
     epsilon, delta = verifier.claimed
     pairs = [(bounds[digest], neighbour_bounds[digest]) for digest in bounds]
     if not delta:
-        max_ratio = max(
+        ratios = [
             max(upper / neighbour_lower, neighbour_upper / lower)
             for (lower, upper), (neighbour_lower, neighbour_upper) in pairs
-        )
-        verifier.add_attained(math.log(max_ratio))
+        ]
+        verifier.add_attained(math.log(max(ratios)))
     # lower bounds, which equal the probabilities up to their precision
     p = np.array([float(lower) for (lower, _), _ in pairs])
     q = np.array([float(neighbour_lower) for _, (neighbour_lower, _) in pairs])
+    exp_epsilon = math.exp(epsilon)
     for first, second in ((p, q), (q, p)):
-        excess = float(np.maximum(0, first - math.exp(epsilon) * second).sum())
+        excesses = np.maximum(0, first - exp_epsilon * second)
         attained = _smallest_epsilon(first, second, delta) if delta else 0.0
-        verifier.add_attained(attained, excess)
+        verifier.add_attained(attained, float(excesses.sum()))
 
 
 def _explain_difference(runs: RunsByPath, neighbour_runs: RunsByPath) -> str:

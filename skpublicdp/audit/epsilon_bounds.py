@@ -64,5 +64,7 @@ def _guess_probability(
         return tail
     # maximum over i of P(n_correct - i <= X < n_correct) / i for the binomial number X of successes
     n_exceeding = np.arange(1, n_correct + 1)
-    mass_below = np.cumsum(binom.pmf(n_correct - n_exceeding, n_guesses, p_correct))
-    return min(1.0, tail + 2 * n_pairs * delta * float((mass_below / n_exceeding).max()))
+    masses = binom.pmf(n_correct - n_exceeding, n_guesses, p_correct)
+    mean_masses = np.cumsum(masses) / n_exceeding
+    max_mass = float(mean_masses.max())
+    return min(1.0, tail + 2 * n_pairs * delta * max_mass)

@@ -74,7 +74,8 @@ def describe_difference(first: Form, second: Form, path: str = "") -> str:
         if name != second_name:
             return f"{path} (parts): {name} and {second_name}"
         if part != second_part:
-            return describe_difference(part, second_part, path + _path_step(name))
+            step = f".{name}" if name.isidentifier() else f"[{name}]"  # attribute or entry
+            return describe_difference(part, second_part, path + step)
     return f"{path} (number of parts): {len(first_parts)} and {len(second_parts)}"
 
 
@@ -87,7 +88,8 @@ def first_difference(first: Form, second: Form) -> str:
     >>> first_difference(*fits)
     "estimator['n_']: 1 and 2"
     """
-    first_parts, second_parts = dict(first[1]), dict(second[1])
+    first_parts = dict(first[1])
+    second_parts = dict(second[1])
     errors = [parts.get("'error'") for parts in (first_parts, second_parts)]
     if errors[0] != errors[1]:
         texts = (error[1] if error and error[1] else "no error" for error in errors)
@@ -98,11 +100,6 @@ def first_difference(first: Form, second: Form) -> str:
             path = OBSERVATION_NAMES.get(name, f"estimator.{name}(X)")
             return describe_difference(part, second_parts[key], path)
     return describe_difference(first, second, "the observations")
-
-
-def _path_step(name: str) -> str:
-    """Return the path component that leads to an entry of a container or to an attribute."""
-    return f".{name}" if name.isidentifier() else f"[{name}]"
 
 
 def _array_difference(first: dict[str, Form], second: dict[str, Form], path: str) -> str:

@@ -76,13 +76,17 @@ def _epsilon(losses: PrivacyLosses, delta: float) -> float:
     """Return the smallest ε at a given δ in one direction (P against P'), by bisection."""
     if not delta:
         return math.inf if losses.mu_squared else sum(high for _, high in losses.ends)
-    atoms, low, high = _atoms(losses.ends), 0.0, 1.0
+    atoms = _atoms(losses.ends)
     mu = math.sqrt(losses.mu_squared)
+    low, high = 0.0, 1.0
     while high < 1e6 and _mixture_delta(atoms, mu, high) > delta:
         low, high = high, 2 * high
     for _ in range(60):  # down to the precision of floats
         middle = (low + high) / 2
-        low, high = (middle, high) if _mixture_delta(atoms, mu, middle) > delta else (low, middle)
+        if _mixture_delta(atoms, mu, middle) > delta:
+            low = middle
+        else:
+            high = middle
     return high if high > 1e-15 else 0.0
 
 
@@ -116,11 +120,14 @@ def _atoms(ends: Iterable[tuple[float, float]]) -> tuple[Floats, Floats]:
             continue
         # the probability of the high loss follows from the mean of e^(-loss), which is 1
         p_high = math.expm1(-low) / (math.exp(-low) - math.exp(-high))
+        p_low = 1 - p_high
         losses = np.concatenate([losses + low, losses + high])
-        probabilities = np.concatenate([probabilities * (1 - p_high), probabilities * p_high])
+        probabilities = np.concatenate([probabilities * p_low, probabilities * p_high])
         if len(losses) > MAX_LOSS_ATOMS:
-            grid_step = (losses.max() - losses.min()) / N_GRID_LOSSES
-            grid_index = np.ceil((losses - losses.min()) / grid_step).astype(np.int64)
-            losses = losses.min() + grid_step * np.arange(grid_index.max() + 1)
+            lowest = losses.min()
+            grid_step = (losses.max() - lowest) / N_GRID_LOSSES
+            n_steps = np.ceil((losses - lowest) / grid_step)
+            grid_index = n_steps.astype(np.int64)
+            losses = lowest + grid_step * np.arange(grid_index.max() + 1)
             probabilities = np.bincount(grid_index, probabilities).astype(np.float64)
     return losses, probabilities

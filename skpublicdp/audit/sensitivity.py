@@ -160,12 +160,15 @@ def log_noise(call: MechanismCall, noise: Integers) -> float:
     assert call.spread is not None
     spread = float(call.spread)
     if not call.gaussian:
-        return -float(np.abs(noise).sum()) / spread
+        distance = float(np.abs(noise).sum())
+        return -distance / spread
     sigma = math.sqrt(spread)
     # by symmetry at -|k|, since differences of Φ are only accurate in the lower tail
-    distance = np.abs(noise.astype(np.float64))
-    log_upper, log_lower = log_ndtr((0.5 - distance) / sigma), log_ndtr((-0.5 - distance) / sigma)
-    return float((log_upper + np.log(-np.expm1(log_lower - log_upper))).sum())
+    distances = np.abs(noise.astype(np.float64))
+    log_upper = log_ndtr((0.5 - distances) / sigma)
+    log_lower = log_ndtr((-0.5 - distances) / sigma)
+    log_shares = np.log(-np.expm1(log_lower - log_upper))  # of the upper tails
+    return float((log_upper + log_shares).sum())
 
 
 def add_loss(losses: PrivacyLosses, call: MechanismCall, neighbour_call: MechanismCall) -> float:

@@ -350,13 +350,15 @@ def _solve_shrunk_covariance(centred: Floats, vector: Floats) -> Floats:
         return vector
     squared_norm = float((gram**2).sum())
     dispersion = squared_norm - p * mean_eigenvalue**2  # squared distance of S from m I
-    sampling_error = float((np.diagonal(gram) ** 2).sum()) - squared_norm / n
+    squared_diagonal = float((np.diagonal(gram) ** 2).sum())
+    sampling_error = squared_diagonal - squared_norm / n
     shrinkage = min(1.0, sampling_error / dispersion) if dispersion > 0 else 1.0
     ridge = shrinkage * mean_eigenvalue
     if ridge == 0:  # the inverse needs some regularisation
         ridge = np.finfo(np.float64).eps * mean_eigenvalue
     inner = (1 - shrinkage) * gram + ridge * np.eye(n)
-    correction = (1 - shrinkage) / n * centred.T @ np.linalg.solve(inner, centred @ vector)
+    solution = np.linalg.solve(inner, centred @ vector)
+    correction = (1 - shrinkage) / n * centred.T @ solution
     product: Floats = (vector - correction) / ridge
     return product
 

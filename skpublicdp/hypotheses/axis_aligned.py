@@ -56,20 +56,21 @@ class StumpCover(Cover):
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the total weight of each label, followed by the label's weight above each split.
 
-        The shape is (n_classes, 1 + n_splits), as in `Splits.tabulate` for order 1.
+        The shape is (n_classes, 1 + n_splits).
         """
         return self.splits.tabulate(X, y, weights, len(self._public.classes), order=1)
 
     def family(self, table: Integers) -> Family:
         """Return the error counts of all members, as an unstructured family (`Leaf`)."""
         splits, labels_above, labels_below = self.members.T
+        members = np.arange(self.size)
         # weights by label and member; a constant rule counts all rows as above its split
         n_above = table[:, splits + 1]
         n_below = table[:, :1] - n_above
-        members = np.arange(self.size)
         n_correct_above = n_above[labels_above, members]
         n_correct_below = n_below[labels_below, members]
-        return Leaf(table[:, 0].sum() - n_correct_above - n_correct_below)
+        n_rows = table[:, 0].sum()
+        return Leaf(n_rows - n_correct_above - n_correct_below)
 
     def hypothesis(self, path: Path) -> DecisionTree:
         """Return the stump or constant with a given list index, as a tree of depth 1 or 0."""

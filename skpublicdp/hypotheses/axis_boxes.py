@@ -77,19 +77,21 @@ def axis_pool(X: Floats, n_cuts: int) -> AxisPool:
     """
     m, n_features = X.shape
     ranks = np.linspace(0, m - 1, min(n_cuts, m)).round().astype(np.intp)
-    normals, offsets, missed = [], [], 0
+    normals, offsets = [], []
+    missed = 0
     for column in range(n_features):
-        values = np.sort(X[:, column]) + 0.0  # zeros of either sign are equal
-        cuts = np.unique(values[ranks])
-        rows_between = np.searchsorted(values, cuts[1:]) - np.searchsorted(
-            values, cuts[:-1], side="right"
-        )
+        sorted_values = np.sort(X[:, column]) + 0.0  # zeros of either sign are equal
+        cuts = np.unique(sorted_values[ranks])
+        n_below = np.searchsorted(sorted_values, cuts)
+        n_up_to = np.searchsorted(sorted_values, cuts, side="right")
+        rows_between = n_below[1:] - n_up_to[:-1]
         missed = max(missed, int(rows_between.max(initial=0)))
         axis = np.zeros((len(cuts), n_features))
         axis[:, column] = 1.0
         normals += [axis, -axis]
         offsets += [cuts, -cuts]
-    return AxisPool(HalfspaceSet(np.concatenate(normals), np.concatenate(offsets)), missed)
+    halfspaces = HalfspaceSet(np.concatenate(normals), np.concatenate(offsets))
+    return AxisPool(halfspaces, missed)
 
 
 class AxisBoxCover(IntersectionCover):
@@ -174,9 +176,11 @@ def increasing_subsets(n: int, size: int) -> Codes:
     for _ in range(size - 1):
         last = subsets[-1]
         n_larger = n - 1 - last  # elements that may follow the last one
-        starts = np.repeat(np.cumsum(n_larger) - n_larger, n_larger)
-        following = np.arange(n_larger.sum()) - starts + np.repeat(last + 1, n_larger)
-        subsets = np.vstack([np.repeat(subsets, n_larger, axis=1), following])
+        repeated = np.repeat(subsets, n_larger, axis=1)
+        first_of_group = np.repeat(np.cumsum(n_larger) - n_larger, n_larger)
+        rank_in_group = np.arange(n_larger.sum()) - first_of_group
+        following = repeated[-1] + 1 + rank_in_group
+        subsets = np.vstack([repeated, following])
     return subsets
 
 

@@ -157,13 +157,15 @@ class BoxCover(Cover):
         for axis in range(cumulative.ndim):
             cumulative = np.cumsum(cumulative, axis=axis)
             cumulative = np.insert(cumulative, 0, 0, axis=axis)
-        low, high = self._intervals[0]
+        first_starts, first_stops = self._intervals[0]
+        n_intervals = len(first_starts)
 
         def build(start: int, stop: int) -> Family:
             """Return the boxes whose interval on the first axis is in ``start:stop``."""
-            sums = cumulative[high[start:stop]] - cumulative[low[start:stop]]
-            for axis, (lower, upper) in enumerate(self._intervals[1:], start=1):
-                sums = sums.take(upper, axis=axis) - sums.take(lower, axis=axis)
+            block = slice(start, stop)
+            sums = cumulative[first_stops[block]] - cumulative[first_starts[block]]
+            for axis, (starts, stops) in enumerate(self._intervals[1:], start=1):
+                sums = sums.take(stops, axis=axis) - sums.take(starts, axis=axis)
             if sums.ndim == 1:  # with a single feature, each interval is a family of one box
                 sums = sums[:, None]
             # the last axis lists the members; each axis in between is a choice of an interval
@@ -172,8 +174,8 @@ class BoxCover(Cover):
                 family = Choice(family)
             return family
 
-        step = max(1, MAX_BLOCK_ERRORS * len(low) // self.size)
-        boxes = Choice(Lazy(len(low), build, step))
+        step = max(1, MAX_BLOCK_ERRORS * n_intervals // self.size)
+        boxes = Choice(Lazy(n_intervals, build, step))
         return OneOf([boxes, Leaf(np.array([empty_box_errors], dtype=np.int64))])
 
     def hypothesis(self, path: Path) -> Box:

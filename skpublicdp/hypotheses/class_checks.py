@@ -217,11 +217,14 @@ def _check_refinement(
     """Check the cover around one of the members that have finer covers."""
     refinable = cover.refinable_members
     if refinable is not cover:
-        check_cover(refinable, rows, n_classes, name, with_refinement=False)
-        table = refinable.tabulate(rows[:0], np.zeros(0, np.intp), np.zeros(0, np.int64))
+        check_cover(refinable, rows, n_classes, name=name, with_refinement=False)
+        no_labels = np.zeros(0, np.intp)
+        no_weights = np.zeros(0, np.int64)
+        table = refinable.tabulate(rows[:0], no_labels, no_weights)
     path, _ = next(_example_members(refinable.family(table)))
-    finer = cover.refine(refinable.hypothesis(path), 1)
-    check_cover(finer, rows, n_classes, name, with_refinement=False)
+    released = refinable.hypothesis(path)
+    finer = cover.refine(released, 1)
+    check_cover(finer, rows, n_classes, name=name, with_refinement=False)
 
 
 def _check_cover_type(cover: Any, name: str) -> None:
@@ -344,12 +347,16 @@ def _type_of(result: Any) -> str:
 
 def _example_rows(X: Floats, max_rows: int) -> Floats:
     """Return public rows at evenly spaced positions, and two rows beyond their range."""
-    positions = np.unique(np.linspace(0, len(X) - 1, max_rows).astype(np.intp))
-    low, high = X.min(axis=0), X.max(axis=0)
+    positions = np.linspace(0, len(X) - 1, max_rows).astype(np.intp)
+    evenly_spaced = X[np.unique(positions)]
+    low = X.min(axis=0)
+    high = X.max(axis=0)
     with np.errstate(over="ignore"):
-        width = np.where(high > low, high - low, 1)
-        outer = np.clip([low - width, high + width], -1e300, 1e300)
-    return np.vstack([X[positions], outer])
+        column_range = np.where(high > low, high - low, 1)
+        below = low - column_range
+        above = high + column_range
+    beyond = np.clip([below, above], -1e300, 1e300)
+    return np.vstack([evenly_spaced, beyond])
 
 
 def _example_members(family: Family) -> Iterator[tuple[Path, int]]:

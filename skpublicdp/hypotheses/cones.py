@@ -96,19 +96,6 @@ class Cone(Polytope):
         return np.where(inside, self.inside, self._outside).astype(np.intp)
 
 
-class _ConeTable(NamedTuple):
-    """Components of the table returned by `ConeCover.tabulate`."""
-
-    empty_errors: np.int64
-    """Error count of the empty set."""
-
-    hull_cost: np.int64
-    """Difference between the error counts of the affine hull and the empty set."""
-
-    cost_sums: Integers
-    """Cost of each code within each halfspace: shape (n_apex_pivots, n_codes, max_halfspaces)."""
-
-
 class ConeCover(Cover):
     """Intersections of d halfspaces whose boundaries share a public point, for d = 2 or 3.
 
@@ -143,23 +130,27 @@ class ConeCover(Cover):
     is_complete = True
 
     def __init__(self, hull: AffineHull, public: PublicSample) -> None:
-        points = hull.points[:, hull.axes]
-        m, d = points.shape
         self._hull = hull
         self._public = public
-        # d - 1 points determine a pivot; `_pivots_at[apex]` lists the pivots that contain a point
+        points = hull.points[:, hull.axes]
+        m, d = points.shape
+        # d - 1 points determine a pivot
         self._pivots = list(itertools.combinations(range(m), d - 1))
         self._rays = [Rays(points, pivot) for pivot in self._pivots]
+        # the pivots that contain each point
         self._pivots_at = [
             [index for index, pivot in enumerate(self._pivots) if apex in pivot]
             for apex in range(m)
         ]
+        self._apex_pivots = [(apex, pivot) for apex in range(m) for pivot in self._pivots_at[apex]]
         self._max_lines = max(map(len, self._rays))
         self._n_codes = CODES_PER_LINE * self._max_lines + 1  # the last code is the pivot
         # candidates for the third halfspace of a cone at each apex in space; empty in the plane
-        self._halfspaces_at = [self._list_halfspaces(points, v) for v in range(m)] if d == 3 else []
+        n_apexes_in_space = m if d == 3 else 0
+        self._halfspaces_at = [
+            self._list_halfspaces(points, apex) for apex in range(n_apexes_in_space)
+        ]
         self._max_halfspaces = max(map(len, self._halfspaces_at), default=1)
-        self._apex_pivots = [(apex, pivot) for apex in range(m) for pivot in self._pivots_at[apex]]
 
     @property
     def size(self) -> int:
@@ -208,23 +199,30 @@ class ConeCover(Cover):
         - the cost of each code about each (apex, pivot) within each halfspace at the apex, as an
           array of shape (n_apex_pivots, n_codes, max_halfspaces).
         """
+        hull = self._hull
         n_cost_sums = len(self._apex_pivots) * self._n_codes * self._max_halfspaces
         table = np.zeros(2 + n_cost_sums, np.int64)
-        costs = np.where(y == 0, -weights, weights)
-        table[0] = weights[y == 0].sum()
-        rows_in_hull = np.flatnonzero(self._hull.halfspaces.contains(X).all(axis=0))
-        table[1] = costs[rows_in_hull].sum()
-        cost_sums = self._split_table(table).cost_sums  # a view of the table
+        is_first_label = y == 0
+        costs = np.where(is_first_label, -weights, weights)
+        in_hull = hull.halfspaces.contains(X).all(axis=0)
+        table[0] = weights[is_first_label].sum()
+        table[1] = costs[in_hull].sum()
+        _, _, cost_sums = self._split_table(table)  # a view of the table
+        rows_in_hull = np.flatnonzero(in_hull)
         for start in range(0, len(rows_in_hull), CONE_BLOCK_ROWS):
             rows = rows_in_hull[start : start + CONE_BLOCK_ROWS]
-            columns = np.ascontiguousarray(X[rows][:, self._hull.axes].T)
+            points = X[rows][:, hull.axes]
+            columns = np.ascontiguousarray(points.T)
             self._add_costs(cost_sums, columns, costs[rows])
         return table
 
-    def _split_table(self, table: Integers) -> _ConeTable:
-        """Return the components of a table from `tabulate`; the array of code costs is a view."""
+    def _split_table(self, table: Integers) -> tuple[np.int64, np.int64, Integers]:
+        """Return the errors of the empty set, the hull's additional errors, and the code costs.
+
+        The code costs are a view, of shape (n_apex_pivots, n_codes, max_halfspaces).
+        """
         shape = (len(self._apex_pivots), self._n_codes, self._max_halfspaces)
-        return _ConeTable(table[0], table[1], table[2:].reshape(shape))
+        return table[0], table[1], table[2:].reshape(shape)
 
     def _add_costs(self, cost_sums: Integers, columns: Floats, costs: Integers) -> None:
         """Add the costs of a block of rows to the array of code costs, in place.
@@ -241,29 +239,24 @@ class ConeCover(Cover):
         n = columns.shape[1]
         codes_about = [rays.codes(columns) for rays in self._rays]
         # 1 for rows in each candidate for the third halfspace, which does not exist in the plane
-        in_halfspace = np.ones((n, 1), dtype=np.int64)
+        in_halfspace = np.ones((n, self._max_halfspaces), dtype=np.int64)
         pair = 0  # index of (apex, pivot)
         for apex, pivots in enumerate(self._pivots_at):
             if self._halfspaces_at:
-                halfspaces = [self._halfspace(apex, i) for i in range(self._max_halfspaces)]
-                in_halfspace = np.array(
-                    [self._indicator(codes_about[pivot], pivot, ray) for pivot, ray in halfspaces]
-                ).T
+                for index in range(self._max_halfspaces):
+                    pivot, ray = self._halfspace(apex, index)
+                    rays = self._rays[pivot]
+                    half_turn = len(rays)
+                    in_halfspace[:, index] = rays.in_wedge(codes_about[pivot], ray, half_turn)
             for pivot in pivots:
                 # rows on the pivot get the last code, regardless of the number of rays
                 on_pivot = codes_about[pivot] == self._rays[pivot].pivot_code
                 codes = np.where(on_pivot, self._n_codes - 1, codes_about[pivot])
                 # a matrix that contains the cost of each row in the line of its code
-                costs_by_code = coo_array(
-                    (costs, (codes, np.arange(n))), shape=(self._n_codes, n)
-                ).tocsr()
+                entries = (costs, (codes, np.arange(n)))
+                costs_by_code = coo_array(entries, shape=(self._n_codes, n)).tocsr()
                 cost_sums[pair] += costs_by_code @ in_halfspace
                 pair += 1
-
-    def _indicator(self, codes: Codes, pivot: int, ray: int) -> Integers:
-        """Return 1 for codes in the halfspace whose half turn begins at a ray, and 0 for others."""
-        rays = self._rays[pivot]
-        return rays.in_wedge(codes, ray, len(rays)).astype(np.int64)
 
     def _halfspace(self, apex: int, index: int) -> tuple[int, int]:
         """Return a halfspace at an apex as a (pivot, ray) pair.
@@ -303,15 +296,17 @@ class ConeCover(Cover):
         """
         _, pivot = self._apex_pivots[pair]
         n_lines = len(self._rays[pivot])
-        one_turn = cost_sums[pair, : CODES_PER_LINE * n_lines]
+        n_codes = CODES_PER_LINE * n_lines
+        one_turn = cost_sums[pair, :n_codes]  # (n_codes, max_halfspaces)
         two_turns = np.concatenate([one_turn, one_turn])
         # entry c: the sum over the codes below c
-        cumulative = np.zeros((len(two_turns) + 1, self._max_halfspaces), dtype=np.int64)
-        np.cumsum(two_turns, axis=0, out=cumulative[1:])
+        costs_below = np.zeros((2 * n_codes + 1, self._max_halfspaces), dtype=np.int64)
+        np.cumsum(two_turns, axis=0, out=costs_below[1:])
         first_rays, widths = self._list_wedges(n_lines)
-        last_rays = first_rays + widths
-        wedge_costs = cumulative[2 * last_rays + 2] - cumulative[2 * first_rays + 1]
-        pivot_cost = cost_sums[pair, -1]
+        first_codes = 2 * first_rays + 1
+        last_codes = first_codes + 2 * widths
+        wedge_costs = costs_below[last_codes + 1] - costs_below[first_codes]
+        pivot_cost = cost_sums[pair, -1]  # (max_halfspaces,)
         return np.asarray((wedge_costs + pivot_cost).reshape(-1))
 
     def hypothesis(self, path: Path) -> Polytope:

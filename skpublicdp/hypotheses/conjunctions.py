@@ -102,7 +102,7 @@ class ConjunctionCover(Cover):
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the weight of rows by label and by the splits that they exceed.
 
-        The shape is (n_classes,) + literals * (n_splits + 1,), as in `Splits.tabulate`.
+        The shape is (n_classes,) + literals * (n_splits + 1,), where index 0 stands for no split.
         """
         return self.splits.tabulate(X, y, weights, len(self._public.classes), self.literals)
 

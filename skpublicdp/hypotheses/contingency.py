@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -55,7 +54,7 @@ def contingency_table(
     n_predicates : int
         Number of predicates.
     X, y, weights
-        Rows, their label codes and their weights, as in `Cover.tabulate`.
+        Rows, their label codes and their integer weights.
     n_classes : int
         Number of labels.
     order : int
@@ -69,22 +68,30 @@ def contingency_table(
         c that satisfy i, and (c, 0, 0) is the total weight of label c. For order 4 and above, an
         entry is only computed if its indices, except the last, are non-decreasing.
     """
-    table = np.zeros((n_classes, *[n_predicates + 1] * order), dtype=np.int64)
+    n_indices = n_predicates + 1
+    table = np.zeros((n_classes, *[n_indices] * order), dtype=np.int64)
     max_weight = int(weights.max(initial=1))
     # the type and the number of rows of a block are chosen to make all sums exact integers
     is_exact_in_float32 = max_weight * CONTINGENCY_BLOCK_ROWS <= EXACT_FLOAT32
     dtype: Any = np.float32 if is_exact_in_float32 else np.float64
-    block_rows = max(1, min(CONTINGENCY_BLOCK_ROWS, len(X), EXACT_FLOAT64 // max_weight))
-    buffer = np.empty((n_predicates + 1) * block_rows, dtype=np.float32)
+    max_exact_rows = EXACT_FLOAT64 // max_weight
+    block_rows = max(1, min(CONTINGENCY_BLOCK_ROWS, len(X), max_exact_rows))
+    buffer = np.empty(n_indices * block_rows, dtype=np.float32)
     for label, rows in blocks_by_label(y, n_classes, block_rows):
-        satisfied = buffer[: (n_predicates + 1) * len(rows)].reshape(n_predicates + 1, -1)
+        satisfied = buffer[: n_indices * len(rows)].reshape(n_indices, -1)
         satisfied[0] = 1  # the predicate that is always true
         indicators(X[rows], satisfied[1:])
-        row_weights = weights[rows]
+        row_weights: Integers | None = weights[rows]
         # with unit weights both operands are the same array, which halves the work of BLAS
-        has_unit_weights = (row_weights == 1).all()
-        _add_sums(table[label, ...], satisfied, None if has_unit_weights else row_weights, dtype)
-    return _symmetrize(table) if order == 3 else table
+        if np.all(row_weights == 1):
+            row_weights = None
+        _add_sums(table[label, ...], satisfied, weights=row_weights, dtype=dtype)
+    if order == 3:  # entries (label, i, j, k) with i <= j and i <= k are copied to permutations
+        for first in range(n_indices):
+            block = table[:, first, first:, first:]
+            table[:, first:, first, first:] = block
+            table[:, first:, first:, first] = block
+    return table
 
 
 def blocks_by_label(y: Codes, n_classes: int, block_rows: int) -> Iterator[tuple[int, Codes]]:
@@ -135,19 +142,6 @@ def _add_sums(
         table += weighted[0].sum(dtype=np.float64).astype(np.int64)
 
 
-def _symmetrize(table: Integers) -> Integers:
-    """Complete a table of order 3 in place by copying entries to all permutations of predicates.
-
-    Before the call, only the entries (label, i, j, k) with i <= j and i <= k are filled. The
-    completed table is also returned.
-    """
-    for first in range(table.shape[1]):
-        block = table[:, first, first:, first:]
-        table[:, first:, first, first:] = block
-        table[:, first:, first:, first] = block
-    return table
-
-
 def pair_counts(
     columns: Sequence[NDArray[np.integer[Any]]],  # (n,)
     sizes: Sequence[int],
@@ -157,14 +151,19 @@ def pair_counts(
 ) -> Iterator[tuple[int, int, Integers]]:
     """For each pair of discretised columns, yield the weight of rows by label and pair of cells."""
     row_weights = None if (weights == 1).all() else weights
-    for first, second in itertools.combinations_with_replacement(range(len(columns)), 2):
-        shape = (n_classes, sizes[first], sizes[second])
-        n_entries = math.prod(shape)
+    pairs = itertools.combinations_with_replacement(range(len(columns)), 2)
+    for first, second in pairs:
+        n_first = sizes[first]
+        n_second = sizes[second]
+        n_entries = n_classes * n_first * n_second
         # 16-bit integers need less memory bandwidth if they can number all entries
-        dtype: type[np.integer[Any]] = np.uint16 if n_entries < 1 << 16 else np.int64
+        dtype: Any = np.uint16 if n_entries < 1 << 16 else np.int64
+        labels = np.asarray(y, dtype=dtype)
+        first_cells = columns[first].astype(dtype, copy=False)
+        second_cells = columns[second].astype(dtype, copy=False)
         # flat index of (label, first cell, second cell)
-        entry_of_row = np.asarray(y, dtype=dtype) * sizes[first]
-        entry_of_row = (entry_of_row + columns[first].astype(dtype, copy=False)) * sizes[second]
-        entry_of_row += columns[second].astype(dtype, copy=False)
-        table = np.bincount(entry_of_row, row_weights, minlength=n_entries)
-        yield first, second, table.astype(np.int64).reshape(shape)
+        entry_of_row = (labels * n_first + first_cells) * n_second
+        entry_of_row += second_cells
+        counts = np.bincount(entry_of_row, row_weights, minlength=n_entries)
+        table = counts.astype(np.int64).reshape(n_classes, n_first, n_second)
+        yield first, second, table

@@ -176,13 +176,15 @@ class Corrections(HypothesisClass):
         """
         check_binary(self, public)
         model = FiniteClass([self.model]).build_cover(public, alpha=alpha, beta=beta)
-        names = np.array([AGREES, DIFFERS][: len(public.classes)])
-        where_wrong = PublicSample(public.X, names, public.feature_names)
-        corrections = self._rules.build_cover(where_wrong, alpha=alpha, beta=beta)
         (rule,) = model.hypotheses
         assert isinstance(rule, ClassifierHypothesis)
+        n_labels = len(public.classes)
+        names = np.array([AGREES, DIFFERS][:n_labels])
+        where_wrong = PublicSample(public.X, names, public.feature_names)
+        corrections = self._rules.build_cover(where_wrong, alpha=alpha, beta=beta)
         cover = UnionCover([model, CorrectedCover(rule, corrections)], public)
-        cover.radius, cover.cuts = corrections.radius, corrections.cuts
+        cover.radius = corrections.radius
+        cover.cuts = corrections.cuts
         return cover
 
     @property

@@ -83,12 +83,14 @@ def _sparse_moves(centre: Floats, varies: Mask, size: int, seed: int) -> Floats:
     A single feature has no other direction, so all directions then use one additional feature.
     """
     generator = np.random.default_rng(seed)
-    moves = generator.normal(size=(2 * size, len(centre))) * (centre != 0)
-    unused_features = np.flatnonzero(varies & (centre == 0))
+    is_used = centre != 0
+    moves = generator.normal(size=(2 * size, len(centre))) * is_used
+    unused_features = np.flatnonzero(varies & ~is_used)
     if len(unused_features):
-        n_extended = size if np.count_nonzero(centre) > 1 else len(moves)
+        n_extended = size if is_used.sum() > 1 else len(moves)
         added_features = generator.choice(unused_features, size=n_extended)
-        moves[np.arange(n_extended), added_features] = generator.normal(size=n_extended)
+        added_weights = generator.normal(size=n_extended)
+        moves[np.arange(n_extended), added_features] = added_weights
     return np.asarray(moves)
 
 
@@ -101,22 +103,30 @@ def _standardised_directions(points: Floats, size: int, sparse_share: float, see
     generator = np.random.default_rng(seed)  # fixed seed: a function of the public rows
     n_features = points.shape[1]
     varies, scale = feature_scales(points)
+    varying = np.flatnonzero(varies)
     standardised = (points - points.mean(axis=0)) / scale
-    # differences of rows follow the data, but a small public sample has few differences
-    n_isotropic = size // ISOTROPIC_DIVISOR
-    sparse = np.zeros((int(sparse_share * size), n_features))
     distinct = np.unique(standardised, axis=0)
-    n_differences = size - len(sparse) - 2 * n_isotropic
-    first = generator.integers(len(distinct), size=n_differences)
+    n_distinct = len(distinct)
+
+    n_isotropic = size // ISOTROPIC_DIVISOR
+    n_sparse = int(sparse_share * size)
+    n_differences = size - n_sparse - 2 * n_isotropic
+
+    # differences of rows follow the data, but a small public sample has few differences
+    first = generator.integers(n_distinct, size=n_differences)
     # a negative index counts from the end, so the two rows are always different
-    second = first - generator.integers(1, len(distinct), size=n_differences)
+    second = first - generator.integers(1, n_distinct, size=n_differences)
     differences = distinct[first] - distinct[second]
-    features = np.flatnonzero(varies)
-    for direction, n_nonzero in zip(sparse, itertools.cycle(SPARSE_SIZES), strict=False):
-        nonzero = generator.choice(features, size=min(n_nonzero, len(features)), replace=False)
-        direction[nonzero] = generator.normal(size=len(nonzero))  # fills a row of `sparse`
+
+    sparse = np.zeros((n_sparse, n_features))
+    for direction, max_nonzero in zip(sparse, itertools.cycle(SPARSE_SIZES), strict=False):
+        n_nonzero = min(max_nonzero, len(varying))
+        nonzero = generator.choice(varying, size=n_nonzero, replace=False)
+        direction[nonzero] = generator.normal(size=n_nonzero)  # fills a row of `sparse`
+
     isotropic = generator.normal(size=(n_isotropic, n_features))
-    whitened = generator.normal(size=(n_isotropic, n_features)) @ _whitening_matrix(standardised)
+    whitened = generator.normal(size=(n_isotropic, n_features))
+    whitened = whitened @ _whitening_matrix(standardised)
     return np.concatenate([differences, sparse, isotropic, whitened])
 
 

@@ -219,12 +219,15 @@ class UnionCover(Cover):
         inverse_masses: Sequence[int] | None = None,
     ) -> None:
         self.covers = tuple(covers)
-        self.inverse_masses = tuple(inverse_masses or [1] * len(self.covers))
+        self.inverse_masses = tuple(inverse_masses or [1] * len(covers))
         self._public = public
         # the shape of a table depends only on the cover, so it can be computed from zero rows
-        no_X, no_y, no_weights = public.X[:0], np.zeros(0, np.intp), np.zeros(0, np.int64)
-        self._shapes = [cover.tabulate(no_X, no_y, no_weights).shape for cover in self.covers]
-        rounds = [cover.rounds for cover in self.covers]
+        no_rows = public.X[:0]
+        no_labels = np.zeros(0, np.intp)
+        no_weights = np.zeros(0, np.int64)
+        tables = [cover.tabulate(no_rows, no_labels, no_weights) for cover in covers]
+        self._shapes = [table.shape for table in tables]
+        rounds = [cover.rounds for cover in covers]
         self.rounds = "auto" if "auto" in rounds else max(map(int, rounds))
 
     @property
@@ -249,13 +252,13 @@ class UnionCover(Cover):
         neighbours at smaller distances make mostly the same predictions.
         """
         refined = [cover.refine(hypothesis, step) for cover in self.covers]
-        if all(new is old for new, old in zip(refined, self.covers, strict=True)):
-            return self
+        has_changed = False
         inverse_masses = []
         for old, new, divisor in zip(self.covers, refined, self.inverse_masses, strict=True):
             is_refined = new is not old
+            has_changed |= is_refined
             inverse_masses.append(max(divisor, old.size) if is_refined else divisor)
-        return UnionCover(refined, self._public, inverse_masses)
+        return UnionCover(refined, self._public, inverse_masses) if has_changed else self
 
     @property
     def size(self) -> int:

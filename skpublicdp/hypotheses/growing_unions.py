@@ -156,11 +156,14 @@ class GrowingUnion(Cover):
         Replacing one row of weight w changes the result by at most w, since the weight of an error
         is at most 1.
         """
-        missed = table[self.covered][0] - table[self.covered]
-        wrongly_covered = table[1 - self.covered].copy()
+        covered_label = table[self.covered]
+        other_label = table[1 - self.covered]
         # index 0 of the table is the predicate that is always true, and of the family the union
         # itself, which adds no rows
-        missed[0], wrongly_covered[0] = table[self.covered][0], 0
+        missed = covered_label[0] - covered_label
+        missed[0] = covered_label[0]
+        wrongly_covered = other_label.copy()
+        wrongly_covered[0] = 0
         weight = int(self.error_weight * WEIGHT_UNIT)
         # of large weights, the product `missed * weight` would not fit into 64 bits
         units, rest = np.divmod(missed, WEIGHT_UNIT)
@@ -304,8 +307,9 @@ def _check_number_of_supported_halfspaces(X: Floats) -> None:
 def _without_implied(faces: HalfspaceSet, is_union: bool) -> HalfspaceSet:
     """Return one halfspace per direction, such that the union or intersection is unchanged."""
     normals, direction_of_face = np.unique(faces.normals, axis=0, return_inverse=True)
-    directions = direction_of_face.reshape(-1)  # some versions of numpy add an axis
-    combine = np.minimum if is_union else np.maximum
-    offsets = np.full(len(normals), math.inf if is_union else -math.inf)
-    combine.at(offsets, directions, faces.offsets)
+    direction_of_face = direction_of_face.reshape(-1)  # some versions of numpy add an axis
+    tightest = np.minimum if is_union else np.maximum
+    no_limit = math.inf if is_union else -math.inf
+    offsets = np.full(len(normals), no_limit)
+    tightest.at(offsets, direction_of_face, faces.offsets)
     return HalfspaceSet(normals, offsets)

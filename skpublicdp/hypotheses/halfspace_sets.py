@@ -6,7 +6,6 @@ import contextlib
 import itertools
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,8 +63,9 @@ class HalfspaceSet:
         if out is None:
             out = np.empty((len(self), len(X)), dtype=np.float32)
         columns = np.ascontiguousarray(X.T)
-        for index, (normal, offset) in enumerate(zip(self.normals, self.offsets, strict=True)):
-            np.greater_equal(project(normal, columns), offset, out=out[index])
+        for index, normal in enumerate(self.normals):
+            projected = project(normal, columns)
+            np.greater_equal(projected, self.offsets[index], out=out[index])
         return out
 
 
@@ -84,21 +84,6 @@ def open_complements(halfspaces: HalfspaceSet) -> HalfspaceSet:
     boundary. The offset is therefore the next larger float.
     """
     return HalfspaceSet(-halfspaces.normals, np.nextafter(-halfspaces.offsets, math.inf))
-
-
-class _SupportedHyperplanes(NamedTuple):
-    """Hyperplanes through subsets of the public points, each with both of its halfspaces."""
-
-    halfspaces: HalfspaceSet
-    """Halfspaces in the direction of the normals."""
-
-    opposites: HalfspaceSet
-    """Halfspaces in the opposite direction."""
-
-    contains_point: Mask
-    """For each hyperplane and each of the m points, whether it contains the point, up to rounding.
-
-    Shape (n_hyperplanes, m)."""
 
 
 class AffineHull:
@@ -123,46 +108,50 @@ class AffineHull:
     """
 
     def __init__(self, points: Floats) -> None:
+        n_points, n_features = points.shape
         varies, scale = feature_scales(points)
-        standardised = np.where(varies, (points - points.mean(axis=0)) / scale, 0.0)
+        centred = points - points.mean(axis=0)
+        standardised = np.where(varies, centred / scale, 0.0)
         # The full basis includes the normals of the hull. With more points than features, the
         # reduced basis is already full, and computing full left vectors would require an m x m
         # matrix.
-        needs_full_basis = len(standardised) < standardised.shape[1]
+        needs_full_basis = n_points < n_features
         _, singular_values, basis = np.linalg.svd(standardised, full_matrices=needs_full_basis)
         is_positive = singular_values > RANGE_TOLERANCE * singular_values.max(initial=0)
         rank = int(is_positive.sum())
-        if rank == len(scale):
+        if rank == n_features:
             basis = np.eye(rank)  # coordinates then are the features, without rounding errors
-        self.coordinates = standardised @ basis[:rank].T
+        basis_of_hull, normals = np.split(basis, [rank])
+        self.coordinates = standardised @ basis_of_hull.T
         self.axes = np.arange(rank)
-        if 0 < rank < len(scale):
+        if 0 < rank < n_features:
             # the first pivots of a QR decomposition are linearly independent features
-            _, pivots = qr(basis[:rank], mode="r", pivoting=True)
+            _, pivots = qr(basis_of_hull, mode="r", pivoting=True)
             self.axes = np.sort(pivots[:rank])
         self.points = points
-        self._basis = basis[:rank]
+        self._basis = basis_of_hull
         self._scale = scale
-        # the other basis vectors are normals of hyperplanes that contain the hull and its points
-        index_of_point = np.zeros((len(basis) - rank, 1), int)
-        planes = self._hyperplanes_through(basis[rank:], index_of_point)
+        # each normal defines a hyperplane that contains the hull and its points
+        index_of_point = np.zeros((len(normals), 1), int)
+        halfspaces, opposites, _ = self._hyperplanes_through(normals, index_of_point)
         # other rows in the hull deviate from these hyperplanes by their own rounding error
-        slack = np.abs(planes.halfspaces.normals) @ self._rounding_error()
+        slack = np.abs(halfspaces.normals) @ self._rounding_error()
         self.halfspaces = concatenate_sets(
-            HalfspaceSet(planes.halfspaces.normals, planes.halfspaces.offsets - slack),
-            HalfspaceSet(planes.opposites.normals, planes.opposites.offsets - slack),
+            HalfspaceSet(halfspaces.normals, halfspaces.offsets - slack),
+            HalfspaceSet(opposites.normals, opposites.offsets - slack),
         )
 
     def supported_halfspaces(self, *subsets: Codes) -> HalfspaceSet:
         """Return one halfspace supported by each subset of points, and all opposite halfspaces."""
-        planes = [
+        hyperplanes = [
             self._hyperplanes_through(self._unit_normals(indices) @ self._basis, indices)
             for indices in subsets
         ]
-        halfspaces = concatenate_sets(*(group.halfspaces for group in planes))
-        opposites = concatenate_sets(*(group.opposites for group in planes))
-        contains_point = np.concatenate([group.contains_point for group in planes])
-        point_sets = np.packbits(contains_point, axis=1)  # one row of bits per hyperplane
+        sets, opposite_sets, contains_point = zip(*hyperplanes, strict=True)
+        halfspaces = concatenate_sets(*sets)
+        opposites = concatenate_sets(*opposite_sets)
+        # one row of bits per hyperplane: the points that it contains
+        point_sets = np.packbits(np.concatenate(contains_point), axis=1)
         _, first = np.unique(point_sets, axis=0, return_index=True)
         distinct = np.sort(first)
         return concatenate_sets(halfspaces[distinct], opposites[distinct])
@@ -194,35 +183,46 @@ class AffineHull:
             normals[i] = nearest / np.linalg.norm(nearest)
         return normals
 
-    def _hyperplanes_through(self, normals: Floats, subsets: Codes) -> _SupportedHyperplanes:
-        """Return hyperplanes with given normals, each through a given subset of the points.
+    def _hyperplanes_through(
+        self, normals: Floats, subsets: Codes
+    ) -> tuple[HalfspaceSet, HalfspaceSet, Mask]:
+        """Return both halfspaces of hyperplanes, and which points are on each hyperplane.
+
+        The mask has shape (n_hyperplanes, m); a point is on a hyperplane up to rounding.
 
         Parameters
         ----------
         normals : ndarray of float64, shape (n_hyperplanes, n_features)
             Unit normals among standardised features.
         subsets : ndarray of intp, shape (n_hyperplanes, size)
-            Indices of points on each hyperplane.
+            Indices of points that each hyperplane passes through.
         """
         columns = np.ascontiguousarray(self.points.T)
-        rounding_error = self._rounding_error()
+        rounding_error = self._rounding_error()  # (n_features,)
         # coefficients that are rounding errors would appear in the printed rule
-        normals = np.where(np.abs(normals) <= RANGE_TOLERANCE, 0.0, normals) / self._scale
+        is_rounding_error = np.abs(normals) <= RANGE_TOLERANCE
+        normals = np.where(is_rounding_error, 0.0, normals) / self._scale
+        largest = np.abs(normals).max(axis=1, keepdims=True)
         # linear algebra libraries differ in the sign of singular vectors
-        normals = normals * leading_signs(normals) / np.abs(normals).max(axis=1, keepdims=True)
-        contains_point = np.empty((len(normals), len(self.points)), dtype=bool)
+        normals = normals * leading_signs(normals) / largest
+
+        n_planes = len(normals)
+        contains_point = np.empty((n_planes, len(self.points)), dtype=bool)
         # projections of the points on a plane differ by rounding errors, and both halfspaces
         # contain all points
-        offsets, opposite_offsets = np.empty(len(normals)), np.empty(len(normals))
-        for index, (normal, subset) in enumerate(zip(normals, subsets, strict=True)):
+        offsets = np.empty(n_planes)
+        opposite_offsets = np.empty(n_planes)
+        for plane, (normal, subset) in enumerate(zip(normals, subsets, strict=True)):
             projected = project(normal, columns)
+            plane_offset = projected[subset].mean()
             slack = np.abs(normal) @ rounding_error
-            contains_point[index] = np.abs(projected - projected[subset].mean()) <= slack
-            on_plane = projected[contains_point[index]]
-            offsets[index], opposite_offsets[index] = on_plane.min(), -on_plane.max()
-        return _SupportedHyperplanes(
-            HalfspaceSet(normals, offsets), HalfspaceSet(-normals, opposite_offsets), contains_point
-        )
+            is_on_plane = np.abs(projected - plane_offset) <= slack
+            contains_point[plane] = is_on_plane
+            offsets[plane] = projected[is_on_plane].min()
+            opposite_offsets[plane] = -projected[is_on_plane].max()
+        halfspaces = HalfspaceSet(normals, offsets)
+        opposites = HalfspaceSet(-normals, opposite_offsets)
+        return halfspaces, opposites, contains_point
 
     def _rounding_error(self) -> Floats:
         """Return a bound on the rounding error of a point in each feature, shape (n_features,)."""
@@ -275,28 +275,22 @@ def random_supported_halfspaces(
 ) -> HalfspaceSet:
     """Return a random sample, with a fixed seed, of the halfspaces that d points support."""
     n_hyperplanes = max_halfspaces // 2  # each has two halfspaces
-    if hull.coordinates.shape[1] == 1:
-        ranks = middle_ranks(n_hyperplanes, len(point_of_row))
-        return hull.supported_halfspaces(np.unique(point_of_row[ranks])[:, None])
-    generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
-    facets = _draw_facets(hull, point_of_row, n_hyperplanes // HYPERPLANES_PER_FACET, generator)
-    # twice as many as needed, because equal subsets are removed
-    random_subsets = _draw_subsets(hull, point_of_row, max_halfspaces, generator)
-    subsets = np.concatenate([facets, random_subsets])
-    _, first = np.unique(subsets, axis=0, return_index=True)
-    return hull.supported_halfspaces(subsets[np.sort(first)[:n_hyperplanes]])
-
-
-def _draw_subsets(
-    hull: AffineHull, point_of_row: Codes, n_subsets: int, generator: np.random.Generator
-) -> Codes:
-    """Return at most `n_subsets` sets of d distinct points, each derived from d random rows.
-
-    Sets that contain a repeated point are removed. The shape is (at most n_subsets, d).
-    """
     d = hull.coordinates.shape[1]
-    subsets = np.sort(generator.choice(point_of_row, (n_subsets, d)), axis=1)
-    return np.asarray(subsets[(np.diff(subsets, axis=1) > 0).all(axis=1)])
+    if d == 1:
+        ranks = middle_ranks(n_hyperplanes, len(point_of_row))
+        points = np.unique(point_of_row[ranks])
+        return hull.supported_halfspaces(points[:, None])
+    generator = np.random.default_rng(0)  # fixed seed: a function of the public rows
+    n_facets = n_hyperplanes // HYPERPLANES_PER_FACET
+    facets = _draw_facets(hull, point_of_row, n_facets=n_facets, generator=generator)
+    # twice as many as needed, because equal subsets are removed
+    rows = generator.choice(point_of_row, (max_halfspaces, d))
+    random_subsets = np.sort(rows, axis=1)
+    has_distinct_points = (np.diff(random_subsets, axis=1) > 0).all(axis=1)
+    subsets = np.concatenate([facets, random_subsets[has_distinct_points]])
+    _, first = np.unique(subsets, axis=0, return_index=True)
+    distinct = np.sort(first)[:n_hyperplanes]
+    return hull.supported_halfspaces(subsets[distinct])
 
 
 def _draw_facets(
@@ -394,25 +388,30 @@ def halfspaces_near(centres: HalfspaceSet, points: Floats, size: int, step: int)
     points = points[np.lexsort(points.T)]  # the result does not depend on the order of rows
     varies, scale = feature_scales(points)
     mean = points.mean(axis=0)
-    centre_of_halfspace = centres[np.arange(size - len(centres)) % len(centres)]
+    n_new = size - len(centres)
+    repeated = centres[np.arange(n_new) % len(centres)]
+
     # the centres for standardised rows, with normals of length 1
-    normals = centre_of_halfspace.normals * np.where(varies, scale, 0.0)
-    lengths = np.linalg.norm(normals, axis=1)
+    normals = repeated.normals * np.where(varies, scale, 0.0)
+    lengths = np.linalg.norm(normals, axis=1)  # (n_new,)
     normals /= lengths[:, None]
-    offsets = centre_of_halfspace.offsets - (centre_of_halfspace.normals * mean).sum(axis=1)
-    offsets = offsets / lengths
+    offsets_of_mean = (repeated.normals * mean).sum(axis=1)
+    offsets = (repeated.offsets - offsets_of_mean) / lengths
+
     # a random public row for each hyperplane, projected onto it: the rotation keeps this point
-    projections = (generator.choice(points, len(normals)) - mean) / scale
+    rows = generator.choice(points, n_new)
+    projections = (rows - mean) / scale
     distances_to_plane = (projections * normals).sum(axis=1) - offsets
     projections -= distances_to_plane[:, None] * normals
+
     directions = generator.normal(size=normals.shape) * varies
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     # all distances are used for every centre
-    distances = np.resize(np.repeat(PERTURBATIONS, len(centres)), len(normals))
+    distances = np.resize(np.repeat(PERTURBATIONS, len(centres)), n_new)
     distances = 0.5 ** (step - 1) * distances
     normals += distances[:, None] * directions
     offsets = (normals * projections).sum(axis=1)
-    offsets += distances / 2 * generator.normal(size=len(normals))
+    offsets += distances / 2 * generator.normal(size=n_new)
     # convert back to the units of the rows
     normals /= scale
     offsets += (normals * mean).sum(axis=1)

@@ -130,11 +130,13 @@ class HalfspaceCover(Cover):
         self._public = public
         # the constants label no points, or all points, positive; their identifiers come first, so
         # no other member represents these dichotomies
-        constant_ids = np.array([0, point_words(len(points)).sum()])
+        all_points_id = point_words(len(points)).sum()
+        constant_ids = np.array([0, all_points_id])
         member_ids = sweeps.dichotomy_ids(points).reshape(-1)
-        n_constants = len(constant_ids)
-        _, first = np.unique(np.concatenate([constant_ids, member_ids]), return_index=True)
+        ids = np.concatenate([constant_ids, member_ids])
+        _, first = np.unique(ids, return_index=True)
         # indices into the flattened array of members: the first member of each other dichotomy
+        n_constants = len(constant_ids)
         self._members = np.sort(first)[n_constants:] - n_constants
 
     @property
@@ -161,8 +163,9 @@ class HalfspaceCover(Cover):
         total_second_label = second_label[0].sum()
         total_excess = excess[0].sum()
         constant_sums = [0, total_excess][:n_constants]
-        sums = self.sweeps.sum_positive(excess).reshape(-1)[self._members]
-        return Leaf(total_second_label + np.concatenate([constant_sums, sums]).astype(np.int64))
+        member_sums = self.sweeps.sum_positive(excess).reshape(-1)
+        sums = np.concatenate([constant_sums, member_sums[self._members]])
+        return Leaf(total_second_label + sums.astype(np.int64))
 
     def hypothesis(self, path: Path) -> Halfspace:
         """Return the member with a given index; the constants come first."""
@@ -173,10 +176,11 @@ class HalfspaceCover(Cover):
         indices = np.unravel_index(flat_index, self.sweeps.shape)
         sweep, variant, gap, orientation = map(int, indices)
         single = self.sweeps.select(sweep)
-        normal, offset = single.hyperplane(0, gap)
-        sign = -1.0 if orientation else 1.0
         positive = single.positive_codes(variant, gap, orientation)
-        return Halfspace(single, positive, sign * normal, sign * offset, self._public)
+        normal, offset = single.hyperplane(0, gap)
+        if orientation:
+            normal, offset = -normal, -offset
+        return Halfspace(single, positive, normal=normal, offset=offset, public=self._public)
 
 
 class DirectionsCover(HalfspaceCover):
@@ -221,12 +225,16 @@ class DirectionsCover(HalfspaceCover):
         In a union, the released hypothesis may belong to another class. In this case, or if the
         hypothesis is a constant, there is no direction to refine and this cover is returned.
         """
-        normal = hypothesis.normal if isinstance(hypothesis, Halfspace) else np.zeros(0)
-        if self.rounds == 1 or not normal.any():
+        if self.rounds == 1 or not isinstance(hypothesis, Halfspace):
             return self
-        size = int(self._settings.directions)
-        weights = directions_around(normal, self._public.X, size, step)
-        return DirectionsCover(weights, self._points, self._public, self._settings, self._alpha)
+        normal = hypothesis.normal
+        if not normal.any():
+            return self
+        n_directions = int(self._settings.directions)
+        weights = directions_around(normal, self._public.X, size=n_directions, step=step)
+        return DirectionsCover(
+            weights, self._points, public=self._public, settings=self._settings, alpha=self._alpha
+        )
 
 
 class Halfspaces(HypothesisClass):

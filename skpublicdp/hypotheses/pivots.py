@@ -38,13 +38,14 @@ class Pivot:
         `columns` contains the transposed rows, shape (d, n). Rows on the pivot have exactly u = v =
         0, because products of equal factors cancel.
         """
-        start, span = self.start, self.span
+        shifted = columns - self.start[:, None]
         if len(columns) == 2:
-            return columns[0] - start[0], columns[1] - start[1]
+            u, v = shifted
+            return u, v
         first, second, longest = self.axes
-        shift = columns[longest] - start[longest]
-        u = span[longest] * (columns[first] - start[first]) - span[first] * shift
-        v = span[longest] * (columns[second] - start[second]) - span[second] * shift
+        span = self.span
+        u = span[longest] * shifted[first] - span[first] * shifted[longest]
+        v = span[longest] * shifted[second] - span[second] * shifted[longest]
         return u, v
 
     def hyperplane(self, u: float, v: float) -> tuple[Floats, float]:
@@ -56,9 +57,11 @@ class Pivot:
             normal = np.array([u, v])
         else:
             first, second, longest = self.axes
+            span = self.span
             normal = np.empty(3)
-            normal[[first, second]] = u * self.span[longest], v * self.span[longest]
-            normal[longest] = -u * self.span[first] - v * self.span[second]
+            normal[first] = u * span[longest]
+            normal[second] = v * span[longest]
+            normal[longest] = -u * span[first] - v * span[second]
         return normal, float(normal @ self.start)
 
 
@@ -234,10 +237,11 @@ class Rays:
 
         A row is inside if ``normal @ row >= offset``. The normal is in the units of the rows.
         """
-        key = self.line_keys[ray % len(self)]
+        half_turns, line = divmod(ray, len(self))
+        key = self.line_keys[line]
         # (u, v) is the normal on the plane across the pivot: a quarter turn after the ray
         u, v = (0.0, 1.0) if np.isinf(key) else (-1.0, -key)
-        is_opposite_ray = ray % (2 * len(self)) >= len(self)
+        is_opposite_ray = half_turns % 2 == 1
         if is_opposite_ray:
             u, v = -u, -v
         return self._pivot.hyperplane(u, v)
@@ -256,20 +260,26 @@ def _thresholds_between(keys: Floats) -> Floats:
     if not len(finite):  # all keys are infinite: there is one gap, which has any threshold
         return np.zeros(1)
     # the angle of a key depends on the unit of u and v; this unit spreads the keys
-    scale = float(np.median(np.abs(finite))) or 1.0
-    angles = np.arctan(finite / scale)
-    if np.isinf(keys).any():
-        low = np.append(np.nextafter(finite[0], -np.inf), finite)
-        high = np.append(finite, np.inf)
+    unit = float(np.median(np.abs(finite))) or 1.0
+    angles = np.arctan(finite / unit)
+    has_infinity = np.isinf(keys).any()
+    if has_infinity:  # the first and the last key
+        lower_keys = np.append(-np.inf, finite)
+        upper_keys = np.append(finite, np.inf)
         angles = np.concatenate([[-np.pi / 2], angles, [np.pi / 2]])
-        midpoints = scale * np.tan((angles[1:] + angles[:-1]) / 2)
-        is_inside = (midpoints < high) & (np.append(-np.inf, finite) <= midpoints)
-        return np.where(is_inside, midpoints, low)
-    midpoints = scale * np.tan((angles[1:] + angles[:-1]) / 2)
-    is_inside = (finite[:-1] <= midpoints) & (midpoints < finite[1:])
-    thresholds = np.where(is_inside, midpoints, finite[:-1])
+        lowest_thresholds = np.append(np.nextafter(finite[0], -np.inf), finite)
+    else:
+        lower_keys = lowest_thresholds = finite[:-1]
+        upper_keys = finite[1:]
+    middle_angles = (angles[1:] + angles[:-1]) / 2
+    midpoints = unit * np.tan(middle_angles)
+    is_inside = (lower_keys <= midpoints) & (midpoints < upper_keys)
+    thresholds = np.where(is_inside, midpoints, lowest_thresholds)
+    if has_infinity:
+        return thresholds
     # the gap from the largest key through infinity to the smallest key
-    last = scale * np.tan((angles[-1] + angles[0] + np.pi) / 2)
+    middle_angle = (angles[-1] + angles[0] + np.pi) / 2
+    last = unit * np.tan(middle_angle)
     if last < finite[0]:
         return np.append(last, thresholds)
     return np.append(thresholds, np.fmax(last, finite[-1]))  # `last` can be NaN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -76,10 +77,10 @@ class Predicates(ABC):
         """Return whether each row satisfies each predicate, for both scoring and prediction."""
         if out is None:
             out = np.empty((len(self), len(X)), dtype=np.float32)
-        features = np.unique(self.features).tolist()
-        columns = {feature: np.ascontiguousarray(X[:, feature]) for feature in features}
-        for predicate, feature in enumerate(self.features.tolist()):
-            self.write_indicator(predicate, columns[feature], out[predicate])
+        for feature in np.unique(self.features):
+            column = np.ascontiguousarray(X[:, feature])
+            for predicate in np.flatnonzero(self.features == feature).tolist():
+                self.write_indicator(predicate, column, out[predicate])
         return out
 
     def tabulate(
@@ -111,16 +112,16 @@ class Splits(Predicates):
     ) -> Integers:
         """Return the weight of the rows by label and by combination of splits that they exceed.
 
-        See `Predicates.tabulate`. For pairs of splits in columns with many splits, a faster method
-        returns the same table.
+        For pairs of splits in columns with many splits, a faster method returns the same table.
         """
-        n_columns = len(np.unique(self.features))
-        has_many_splits = len(self) >= MIN_SPLITS_PER_COLUMN * n_columns
         # `numpy.bincount` adds floats, which are exact below this limit
-        is_exact = int(weights.max(initial=1)) * len(X) < EXACT_FLOAT64
-        if order == 2 and has_many_splits and is_exact:
-            return self._tabulate_pairs(X, y, weights, n_classes)
-        return super().tabulate(X, y, weights, n_classes, order)
+        max_weight = int(weights.max(initial=1))
+        is_exact = max_weight * len(X) < EXACT_FLOAT64
+        if order == 2 and is_exact:
+            n_columns = len(np.unique(self.features))
+            if len(self) >= MIN_SPLITS_PER_COLUMN * n_columns:
+                return self._tabulate_pairs(X, y, weights, n_classes=n_classes)
+        return super().tabulate(X, y, weights, n_classes=n_classes, order=order)
 
     def _tabulate_pairs(
         self, X: NDArray[Any], y: Codes, weights: Integers, n_classes: int
@@ -130,34 +131,37 @@ class Splits(Predicates):
         Cumulative sums over pairs of cells give the weights of pairs of splits, because a row is
         above a split if its cell comes after the split.
         """
-        table = np.zeros((n_classes, len(self) + 1, len(self) + 1), dtype=np.int64)
+        n_entries = len(self) + 1  # entry 0 is the predicate that is always true
+        table = np.zeros((n_classes, n_entries, n_entries), dtype=np.int64)
         labels = np.arange(n_classes)
         features = np.unique(self.features).tolist()
-        splits_of = [self._ordered_splits(feature) for feature in features]
-        # index 0 of the table is the predicate that is always true
-        entries_of = [splits + 1 for splits in splits_of]
-        n_cells = [len(splits) + 1 for splits in splits_of]
+        splits_of_column = [self._ordered_splits(feature) for feature in features]
+        entries_of_column = [splits + 1 for splits in splits_of_column]
+        n_cells = [len(splits) + 1 for splits in splits_of_column]
         for start in range(0, len(X), CELL_BLOCK_ROWS):
             rows = slice(start, start + CELL_BLOCK_ROWS)
             cells = [
                 self._cells(X[rows, feature], splits)
-                for feature, splits in zip(features, splits_of, strict=True)
+                for feature, splits in zip(features, splits_of_column, strict=True)
             ]
-            for i, j, counts in pair_counts(cells, n_cells, y[rows], weights[rows], n_classes):
+            pairs = pair_counts(
+                cells, n_cells, y=y[rows], weights=weights[rows], n_classes=n_classes
+            )
+            for i, j, counts in pairs:
                 # entry (c, p, q): rows of label c in cell p or later of column i, q or later of j
-                above = counts[:, ::-1, ::-1].cumsum(axis=1).cumsum(axis=2)[:, ::-1, ::-1]
-                table[np.ix_(labels, entries_of[i], entries_of[j])] += above[:, 1:, 1:]
+                reversed_counts = counts[:, ::-1, ::-1]
+                above = reversed_counts.cumsum(axis=1).cumsum(axis=2)[:, ::-1, ::-1]
+                entries = entries_of_column[i]
+                table[np.ix_(labels, entries, entries_of_column[j])] += above[:, 1:, 1:]
                 if i == j:  # pairs of a split and the predicate that is always true
-                    table[:, entries_of[i], 0] += above[:, 1:, 0]
+                    table[:, entries, 0] += above[:, 1:, 0]
                 if i == j == 0:  # the weight of each label, which every column has
                     table[:, 0, 0] += above[:, 0, 0]
         # only pairs of columns i <= j were counted; the table is symmetric
-        all_entries = np.concatenate(entries_of)
-        table[:, 0, all_entries] = table[:, all_entries, 0]
-        for j, entries in enumerate(entries_of):
-            for earlier_entries in entries_of[:j]:
-                block = table[np.ix_(labels, earlier_entries, entries)]
-                table[np.ix_(labels, entries, earlier_entries)] = block.swapaxes(1, 2)
+        table[:, 0, 1:] = table[:, 1:, 0]
+        for earlier, later in itertools.combinations(entries_of_column, 2):
+            block = table[np.ix_(labels, earlier, later)]
+            table[np.ix_(labels, later, earlier)] = block.swapaxes(1, 2)
         return table
 
     def _ordered_splits(self, feature: int) -> Codes:
@@ -273,12 +277,13 @@ def public_splits(public: PublicSample, alpha: float) -> Splits:
 
     Splits are equivalent if they partition the public rows into the same two sets.
     """
-    columns = public.X.T
-    thresholds = [quantile_thresholds(column, alpha) for column in columns]
-    n_thresholds = [len(thresholds_of_column) for thresholds_of_column in thresholds]
-    features = np.repeat(np.arange(len(columns)), n_thresholds)
-    splits = Splits(features, np.concatenate(thresholds))
-    return splits[distinct_partitions(splits, public.X)]
+    thresholds_of_column = [quantile_thresholds(column, alpha) for column in public.X.T]
+    n_splits = [len(thresholds) for thresholds in thresholds_of_column]
+    columns = np.arange(len(n_splits))
+    features = np.repeat(columns, n_splits)
+    splits = Splits(features, np.concatenate(thresholds_of_column))
+    distinct = distinct_partitions(splits, public.X)
+    return splits[distinct]
 
 
 def distinct_partitions(splits: Predicates, X: NDArray[Any]) -> Codes:
@@ -351,12 +356,14 @@ def split_prior(splits: Predicates, public: PublicSample, alpha: float) -> Integ
     weight of a feature should not grow in proportion to its number of splits.
     """
     n = len(public.X)
-    n_above = splits.indicators(public.X).sum(axis=1, dtype=np.int64)
-    n_smaller_side = np.maximum(np.minimum(n_above, n - n_above), alpha * n)
-    n_splits_of_feature = np.bincount(splits.features)[splits.features]
-    weights: Integers = np.rint(
-        PRIOR_UNIT * n_smaller_side / n / np.sqrt(n_splits_of_feature)
-    ).astype(np.int64)
+    is_above = splits.indicators(public.X)
+    n_above = is_above.sum(axis=1, dtype=np.int64)
+    n_smaller_side = np.minimum(n_above, n - n_above)
+    n_smaller_side = np.maximum(n_smaller_side, alpha * n)
+    n_splits_of_feature = np.bincount(splits.features)
+    n_alternatives = n_splits_of_feature[splits.features]
+    balance = PRIOR_UNIT * n_smaller_side / n
+    weights: Integers = np.rint(balance / np.sqrt(n_alternatives)).astype(np.int64)
     return np.maximum(weights, 1)
 
 

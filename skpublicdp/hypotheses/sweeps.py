@@ -50,6 +50,8 @@ class Sweeps(ABC):
     def __init__(self, cuts: Iterable[Floats], n_sides: int, variants: Mask) -> None:
         cuts_of_sweep = list(cuts)
         n_sweeps = len(cuts_of_sweep)
+        self.n_sides = n_sides
+        self.variants = variants
         self.n_cuts = np.array([len(thresholds) for thresholds in cuts_of_sweep])
         max_cuts = int(self.n_cuts.max())
         # sweeps with fewer thresholds are padded by infinities, which no key exceeds
@@ -59,20 +61,20 @@ class Sweeps(ABC):
         n_cells = CELLS_PER_THRESHOLD * max_cuts + 1
         self._typical_bins = np.zeros((n_sweeps, n_cells), dtype=np.min_scalar_type(max_cuts))
         for sweep, thresholds in enumerate(cuts_of_sweep):
-            self.thresholds[sweep, : len(thresholds)] = thresholds
-            if len(thresholds):
-                with np.errstate(over="ignore", invalid="ignore"):
-                    middle = float(np.median(thresholds))
-                    width = float(np.median(np.abs(thresholds - middle)))
-                # a single threshold, or equal thresholds, have width 0; any positive width is valid
-                if np.isfinite(middle + width):
-                    self.scales[sweep] = middle, width or abs(middle) or 1.0
-                # cells are arbitrary if the difference of two thresholds overflows
-                cells = np.clip(self._cells(thresholds, sweep), 0, n_cells - 1)
-                n_thresholds_in = np.bincount(cells, minlength=n_cells)
-                self._typical_bins[sweep, 1:] = np.cumsum(n_thresholds_in)[:-1]
-        self.n_sides = n_sides
-        self.variants = variants
+            n_thresholds = len(thresholds)
+            if not n_thresholds:
+                continue
+            self.thresholds[sweep, :n_thresholds] = thresholds
+            with np.errstate(over="ignore", invalid="ignore"):
+                middle = float(np.median(thresholds))
+                width = float(np.median(np.abs(thresholds - middle)))
+            # a single threshold, or equal thresholds, have width 0; any positive width is valid
+            if np.isfinite(middle + width):
+                self.scales[sweep] = middle, width or abs(middle) or 1.0
+            # cells are arbitrary if the difference of two thresholds overflows
+            cells = self._cells(thresholds, sweep).clip(0, n_cells - 1)
+            n_in_cell = np.bincount(cells, minlength=n_cells)
+            self._typical_bins[sweep, 1:] = np.cumsum(n_in_cell[:-1])
 
     def __len__(self) -> int:
         return len(self.thresholds)
@@ -112,12 +114,13 @@ class Sweeps(ABC):
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers, n_classes: int) -> Integers:
         """Return the weight of rows by label, sweep and code: (n_classes, n_sweeps, n_codes)."""
-        table = np.zeros((n_classes, len(self), self.n_codes), dtype=np.int64)
+        n_sweeps = len(self)
+        table = np.zeros((n_classes, n_sweeps, self.n_codes), dtype=np.int64)
         has_unit_weights = bool((weights == 1).all())
         for label, rows in blocks_by_label(y, n_classes, SWEEP_BLOCK_ROWS):
             columns = np.ascontiguousarray(X[rows].T)
             row_weights = None if has_unit_weights else weights[rows]
-            for sweep in range(len(self)):
+            for sweep in range(n_sweeps):
                 codes = self.codes(columns, sweep)
                 table[label, sweep] += _histogram(codes, row_weights, self.n_codes)
         return table
@@ -131,10 +134,12 @@ class Sweeps(ABC):
         """
         thresholds = self.thresholds[sweep]
         cells = self._cells(keys, sweep)
-        bins: Codes = self._typical_bins[sweep].take(cells, mode="clip").astype(np.intp)
-        low = np.concatenate([[-np.inf], thresholds]).take(bins)
-        high = np.append(thresholds, np.inf).take(bins)
-        is_in_bin = (low < keys) & (keys <= high)  # False for NaN
+        typical_bins = self._typical_bins[sweep].take(cells, mode="clip")
+        bins: Codes = typical_bins.astype(np.intp)
+        lower_ends = np.append(-np.inf, thresholds)
+        upper_ends = np.append(thresholds, np.inf)
+        is_above = lower_ends.take(bins) < keys
+        is_in_bin = is_above & (keys <= upper_ends.take(bins))  # False for NaN
         wrong = np.flatnonzero(~is_in_bin)
         bins[wrong] = np.searchsorted(thresholds, keys[wrong])
         return bins
@@ -145,10 +150,12 @@ class Sweeps(ABC):
         For a standardised key t, the grid is uniform in t / (abs(t) + 1), which is in (-1, 1).
         """
         middle, width = self.scales[sweep]
-        half_size = (self._typical_bins.shape[1] - 1) / 2
+        n_cells = self._typical_bins.shape[1]
+        half_size = (n_cells - 1) / 2
         with np.errstate(invalid="ignore", over="ignore"):
             shifted = keys - middle
-            positions: Floats = shifted / (np.abs(shifted) + width) * half_size + half_size
+            fractions = shifted / (np.abs(shifted) + width)  # in (-1, 1)
+            positions: Floats = fractions * half_size + half_size
             return np.asarray(positions.astype(np.intp))
 
     def sum_positive(self, values: Integers) -> Integers:
@@ -159,19 +166,25 @@ class Sweeps(ABC):
         values : ndarray of int64, shape (sweeps, n_codes)
             Values of the codes. Sums are modulo 2^64.
         """
-        n_bin_codes = self.n_sides * self.n_bins  # the other codes are positions
-        values_of_bins = values[:, :n_bin_codes].reshape(-1, self.n_sides, self.n_bins)
-        # sums over the common intersection, shape (sweeps, n_variants)
-        intersection_sums = values[:, n_bin_codes:] @ self.variants.T.astype(np.int64)
-        cumulative = np.cumsum(values_of_bins, axis=2)
+        n_bin_codes = self.n_sides * self.n_bins
+        bin_values, position_values = np.split(values, [n_bin_codes], axis=1)
+        bin_values = bin_values.reshape(-1, self.n_sides, self.n_bins)
+
+        cumulative = np.cumsum(bin_values, axis=2)
+        up_to_threshold = cumulative[:, :, :-1]  # (sweeps, n_sides, max_cuts)
+        totals = cumulative[:, :, -1]  # (sweeps, n_sides)
         # first orientation: above the threshold on the first side, below it on the second
-        sums = cumulative[:, 0, -1:] - cumulative[:, 0, :-1]
+        first_orientation = totals[:, :1] - up_to_threshold[:, 0]  # (sweeps, max_cuts)
         for side in range(1, self.n_sides):
-            sums += cumulative[:, side, :-1]
+            first_orientation += up_to_threshold[:, side]
         # the second orientation has the other bins
-        totals = cumulative[:, :, -1].sum(axis=1)[:, None]
-        sums_by_orientation = np.stack([sums, totals - sums], axis=-1)
-        return np.asarray(sums_by_orientation[:, None] + intersection_sums[:, :, None, None])
+        second_orientation = totals.sum(axis=1, keepdims=True) - first_orientation
+        bin_sums = np.stack([first_orientation, second_orientation], axis=-1)
+
+        is_positive = self.variants.astype(np.int64)  # (n_variants, n_positions)
+        position_sums = position_values @ is_positive.T  # (sweeps, n_variants)
+        sums: Integers = bin_sums[:, None] + position_sums[:, :, None, None]
+        return sums
 
     def positive_codes(self, variant: int, gap: int, orientation: int) -> Mask:
         """Return, for each code, whether a member labels its rows positive, shape (n_codes,)."""
@@ -185,11 +198,13 @@ class Sweeps(ABC):
         columns = np.ascontiguousarray(points.T)
         word_sums = np.zeros((len(self), self.n_codes), dtype=np.int64)
         for sweep in range(len(self)):
-            np.add.at(word_sums[sweep], self.codes(columns, sweep), words)
-        identifiers = self.sum_positive(word_sums)
-        _, _, max_cuts, _ = self.shape
+            codes = self.codes(columns, sweep)
+            np.add.at(word_sums[sweep], codes, words)
+        identifiers = self.sum_positive(word_sums)  # (sweeps, n_variants, max_cuts, 2)
+        max_cuts = identifiers.shape[2]
         is_padded = np.arange(max_cuts) >= self.n_cuts[:, None]  # (sweeps, max_cuts)
-        identifiers[np.broadcast_to(is_padded[:, None, :, None], identifiers.shape)] = 0
+        thresholds_first = identifiers.swapaxes(1, 2)  # a view
+        thresholds_first[is_padded] = 0
         return identifiers
 
 
@@ -214,8 +229,13 @@ class ParallelHyperplanes(Sweeps):
     ) -> ParallelHyperplanes:
         """Return hyperplanes through the quantiles of public points in each direction."""
         columns = np.ascontiguousarray(points.T)
-        cuts = [quantile_thresholds(project(normal, columns), spacing) for normal in weights]
-        return cls(weights, [_thin_out(thresholds, max_thresholds) for thresholds in cuts])
+        cuts = []
+        for normal in weights:
+            thresholds = quantile_thresholds(project(normal, columns), spacing)
+            if len(thresholds) > max_thresholds:
+                thresholds = thresholds[middle_ranks(max_thresholds, len(thresholds))]
+            cuts.append(thresholds)
+        return cls(weights, cuts)
 
     def codes(self, columns: Floats, sweep: int) -> Codes:
         """Return the code of each row: the bin of its projection onto the sweep direction."""
@@ -224,13 +244,6 @@ class ParallelHyperplanes(Sweeps):
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
         """Return the direction as the normal, and the threshold as the offset."""
         return self.weights[sweep], float(self.thresholds[sweep, gap])
-
-
-def _thin_out(thresholds: Floats, max_thresholds: int) -> Floats:
-    """Return at most `max_thresholds` of the thresholds, evenly spaced by rank."""
-    if len(thresholds) <= max_thresholds:
-        return thresholds
-    return thresholds[middle_ranks(max_thresholds, len(thresholds))]
 
 
 def middle_ranks(n_groups: int, n: int) -> Codes:

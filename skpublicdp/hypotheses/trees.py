@@ -69,7 +69,8 @@ class DecisionTree(Hypothesis):
         rows = np.arange(len(X))
         for _ in range(self._depth):
             # the children of node i are the nodes 2i + 1 (below its split) and 2i + 2 (above it)
-            nodes = 2 * nodes + 1 + above[nodes, rows]
+            is_upper_child = above[nodes, rows]
+            nodes = 2 * nodes + 1 + is_upper_child
         leaf_of_row: Codes = nodes - len(self.splits)
         return leaf_of_row
 
@@ -199,7 +200,7 @@ class TreeCover(Cover):
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the weight of the rows by label and by the splits that the rows exceed.
 
-        The shape is (n_classes,) + max_depth * (n_splits + 1,), as in `Splits.tabulate`.
+        The shape is (n_classes,) + max_depth * (n_splits + 1,), where index 0 stands for no split.
         """
         return self.splits.tabulate(X, y, weights, self._n_classes, self.max_depth)
 
@@ -222,7 +223,7 @@ class TreeCover(Cover):
     def _subtree_pairs(self, below: Integers, above: Integers, depth: int) -> Family:
         """Return all pairs that consist of a subtree below a split and a subtree above it.
 
-        `below` and `above` are the tables of the rows on either side, as in `_subtrees`.
+        `below` and `above` are the tables of the rows on either side of the split.
         """
         return Product([self._subtrees(below, depth), self._subtrees(above, depth)])
 
@@ -231,9 +232,8 @@ class TreeCover(Cover):
         if depth == 0:
             return Leaf(_leaf_errors(table))
         # the first split axis joins the batch: it enumerates the root of the subtree
-        splits_last = np.moveaxis(table, -depth, -1)
-        above = np.moveaxis(splits_last[..., 1:], -1, -depth)
-        below = np.moveaxis(splits_last[..., :1], -1, -depth) - above
+        all_rows, above = np.split(table, [1], axis=-depth)
+        below = all_rows - above
         return Choice(self._subtree_pairs(below, above, depth - 1), self.prior)
 
     def hypothesis(self, path: Path) -> DecisionTree:
@@ -248,7 +248,8 @@ class TreeCover(Cover):
             splits += [split for split, _ in paths]
             paths = [child for _, children in paths for child in children]
         leaves = np.array(paths, dtype=np.intp)
-        return DecisionTree(self.splits[np.array(splits, dtype=np.intp)], leaves, self._public)
+        nodes = self.splits[np.array(splits, dtype=np.intp)]
+        return DecisionTree(nodes, leaves, self._public)
 
 
 class DecisionTrees(HypothesisClass):
@@ -298,11 +299,14 @@ class DecisionTrees(HypothesisClass):
         """
         if self.max_depth not in (1, 2, 3):
             raise ValueError(f"max_depth must be 1, 2 or 3; got {self.max_depth!r}.")
+        max_depth = int(self.max_depth)
         splits = public_splits(public, alpha)
-        check_table(splits, public, int(self.max_depth), "use a smaller max_depth")
-        cover = TreeCover(splits, int(self.max_depth), split_prior(splits, public, alpha), public)
-        n_splits = 2 ** int(self.max_depth) - 1
-        cover.cuts = measure_cuts(public, alpha, range(public.X.shape[1]), n_splits, splits)
+        check_table(splits, public, order=max_depth, remedy="use a smaller max_depth")
+        prior = split_prior(splits, public, alpha)
+        cover = TreeCover(splits, max_depth, prior=prior, public=public)
+        features = range(public.X.shape[1])
+        n_splits = 2**max_depth - 1
+        cover.cuts = measure_cuts(public, alpha, features, cuts_per_rule=n_splits, splits=splits)
         cover.radius = cover.cuts.radius
         return cover
 

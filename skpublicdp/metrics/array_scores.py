@@ -329,11 +329,14 @@ def release_accuracy(ledger: Ledger, y_true: Any, y_pred: Any, level: float = 0.
     check_noise_scale(ledger.noise, COUNT_SENSITIVITY)
     ledger.read(n)
     n_correct = np.count_nonzero(labels_agree(y_true, y_pred))
-    count = release_n_correct(np.array([n_correct], dtype=np.int64), n, ledger.noise, ledger)
-    value, ends = count.clipped / n, np.array(share_interval(count, 1 - level))
-    warn_if_below_chance("accuracy", share_interval(count, alarm_failure(level))[1])
+    exact = np.array([n_correct], dtype=np.int64)
+    count = release_n_correct(exact, n, noise=ledger.noise, ledger=ledger)
+    value = count.clipped / n
+    interval = np.array(share_interval(count, 1 - level))
+    _, highest_accuracy = share_interval(count, alarm_failure(level))
+    warn_if_below_chance("accuracy", highest_accuracy)
     receipt = ledger.receipt(assumptions=ARRAY_ASSUMPTIONS)
-    return PrivateValue(value, extend_interval(ends, value), level, receipt)
+    return PrivateValue(value, extend_interval(interval, value), level, receipt)
 
 
 def release_balanced_accuracy(

@@ -184,19 +184,22 @@ class LabelCounter:
             n_counts = 1 + math.prod(self.shape) + math.prod(self.by_label_shape)
             return np.zeros(n_counts, dtype=np.int64)
         codes = label_codes("y", y, self.labels)
-        predicted = label_codes(
-            "predict", call_estimator(self.estimator, "predict", X, n), self.labels
-        )
-        n_correct = np.count_nonzero((codes == predicted) & (codes >= 0))
+        predictions = call_estimator(self.estimator, "predict", X, n=n)
+        predicted = label_codes("predict", predictions, self.labels)
+        is_correct = (codes == predicted) & (codes >= 0)
         codes, predicted = unknown_as_error(codes, predicted, len(self.labels))
-        bins, by_label = predicted, np.zeros(0, dtype=np.int64)
+        bins = predicted
+        by_label = np.zeros(0, dtype=np.int64)
         if self.table_bins is not None:
             codes = (codes == self.positive).astype(np.intp)
-            bins = self.table_bins.bin_of_score(self._scores(X, n), predicted == self.positive)
+            is_positive = predicted == self.positive
+            bins = self.table_bins.bin_of_score(self._scores(X, n), is_positive)
         elif self.score_bins is not None:
-            by_label = self._count_by_label(codes, self.score_bins, self._label_scores(X, n))
+            by_label = self._count_by_label(codes, self.score_bins, X)
         table = contingency_table(codes, bins, self.shape)
-        return np.concatenate([[n_correct], table.ravel(), by_label.ravel()]).astype(np.int64)
+        n_correct = np.count_nonzero(is_correct)
+        counts = np.concatenate([[n_correct], table.ravel(), by_label.ravel()])
+        return counts.astype(np.int64)
 
     def _scores(self, X: Any, n: int) -> Floats:
         """Return the score of the positive label, if there are two labels, shape (n,).
@@ -204,32 +207,25 @@ class LabelCounter:
         The score is 0 if there is no score method.
         """
         column = self.score_labels.index(self.labels[self.positive])
-        if self.response == "predict_proba":
-            probabilities = call_estimator(self.estimator, self.response, X, n, width=2)
-            return score_column(self.response, probabilities[:, column])
         if self.response == "predict":
             return np.zeros(n)
-        scores = score_column(self.response, call_estimator(self.estimator, self.response, X, n))
+        if self.response == "predict_proba":
+            probabilities = call_estimator(self.estimator, self.response, X, n=n, width=2)
+            return score_column(self.response, probabilities[:, column])
+        decisions = call_estimator(self.estimator, self.response, X, n=n)
+        scores = score_column(self.response, decisions)
         # decision_function returns the score of classes_[1]
         return scores if column == 1 else -scores
 
-    def _label_scores(self, X: Any, n: int) -> list[Floats]:
-        """Return the score of each label, if there are more than two, each of shape (n,)."""
-        scores = call_estimator(self.estimator, self.response, X, n, width=len(self.labels))
-        columns = [self.score_labels.index(label) for label in self.labels]
-        return [score_column(self.response, scores[:, column]) for column in columns]
-
-    def _count_by_label(
-        self, codes: Codes, score_bins: ScoreBins, label_scores: list[Floats]
-    ) -> Integers:
+    def _count_by_label(self, codes: Codes, score_bins: ScoreBins, X: Any) -> Integers:
         """Return, for each label, the numbers of other rows and own rows by bin of its score."""
-        return np.stack(
-            [
-                contingency_table(
-                    (codes == label).astype(np.intp),
-                    score_bins.bin_of_score(scores, None),
-                    self.by_label_shape[1:],
-                )
-                for label, scores in enumerate(label_scores)
-            ]
+        scores = call_estimator(
+            self.estimator, self.response, X, n=len(codes), width=len(self.labels)
         )
+        tables = []
+        for code, label in enumerate(self.labels):
+            column = scores[:, self.score_labels.index(label)]
+            bins = score_bins.bin_of_score(score_column(self.response, column), None)
+            is_own = (codes == code).astype(np.intp)
+            tables.append(contingency_table(is_own, bins, self.by_label_shape[1:]))
+        return np.stack(tables)

@@ -79,11 +79,13 @@ class TwoSampleUStatistic:
         # indicator of the cells of each class, (2, 2 * n_bins)
         class_weights = np.repeat(np.eye(2), table.counts.shape[1], axis=1)
         class_noise = np.sqrt(table.covariance(class_weights, class_weights))
+        class_sizes = table.counts.sum(1)
         # nonnegative counts are biased, but a class size below the noise may be negative
-        classes_are_detected = (table.counts.sum(1) > MIN_CLASS_Z * class_noise).all()
-        sums = self.gradients_and_sums(table.counts if classes_are_detected else table.nonnegative)
-        if sums.denominator > 0:
-            return float(np.clip(sums.numerator / sums.denominator, 0, 1))
+        is_detected = class_sizes > MIN_CLASS_Z * class_noise
+        counts = table.counts if is_detected.all() else table.nonnegative
+        _, _, numerator, n_pairs = self.gradients_and_sums(counts)
+        if n_pairs > 0:
+            return float(np.clip(numerator / n_pairs, 0, 1))
         return 0.5
 
     def interval(self, table: NoisyTable, failure: float) -> Floats:
@@ -97,50 +99,54 @@ class TwoSampleUStatistic:
         u, v, numerator, denominator = self.gradients_and_sums(table.counts)
         totals = np.array(numerator), np.array(denominator)
         ratio = clipped_ratio(*totals)  # the estimate of θ
-        noise_covariances = table.covariance(u, u), table.covariance(u, v), table.covariance(v, v)
-        noise_a, noise_b, noise_c = noise_covariances
+        noise_a = table.covariance(u, u)
+        noise_b = table.covariance(u, v)
+        noise_c = table.covariance(v, v)
         noise_variance = noise_a - 2 * ratio * noise_b + ratio**2 * noise_c
         # gradients at noisy counts include the variance of the noise product twice; half of the
         # excess is subtracted, because the estimate itself varies
-        product_variance = table.variance.prod() * ((self.kernel - ratio) ** 2).sum()
+        squared_deviations = ((self.kernel - ratio) ** 2).sum()
+        product_variance = table.variance.prod() * squared_deviations
         shrinkage = 1.0
         if noise_variance > 0:
             shrinkage = max(1 - product_variance / noise_variance / 2, MIN_SHRINKAGE)
-        a, b, c = (shrinkage * covariance for covariance in noise_covariances)
-        sampling = self._sampling_variance(table, denominator)
+        a = shrinkage * noise_a
+        b = shrinkage * noise_b
+        c = shrinkage * noise_c
+        sampling_variance, squared_per_row = self._sampling_variance(table, denominator)
         # θ (1 - θ) V added to a - 2 θ b + θ² c
-        variances = a, b - sampling.variance / 2, c - sampling.variance
-        total_variance = a - 2 * ratio * b + ratio**2 * c + sampling.variance * ratio * (1 - ratio)
+        variances = a, b - sampling_variance / 2, c - sampling_variance
+        total_variance = a - 2 * ratio * b + ratio**2 * c
+        total_variance += sampling_variance * ratio * (1 - ratio)
         inverse_dof = np.array(0.0)
         if total_variance > 0:
-            inverse_dof = sampling.squared_per_row * (ratio * (1 - ratio) / total_variance) ** 2
+            relative_variance = ratio * (1 - ratio) / total_variance
+            inverse_dof = squared_per_row * relative_variance**2
         fourth_cumulant = table.fourth_cumulant(u - ratio * v)
-        return fieller(*totals, variances, fourth_cumulant, failure, inverse_dof)
+        return fieller(
+            *totals, variances, fourth_cumulant, failure=failure, inverse_dof=inverse_dof
+        )
 
-    def _sampling_variance(self, table: NoisyTable, denominator: float) -> _SamplingVariance:
-        """Return the sampling variance of A - θ B (DeLong et al. 1988) at the nonnegative counts.
+    def _sampling_variance(self, table: NoisyTable, denominator: float) -> tuple[float, float]:
+        """Return the sampling variance of A - θ B (DeLong et al. 1988), and its squares per row.
 
-        `denominator` is the unbiased estimate of the number of pairs.
+        These are Σ V_k / (θ (1 - θ)) and Σ V_k² / n_k / (θ (1 - θ))² over both classes. The
+        denominator is the unbiased estimate of the number of pairs.
         """
         counts = table.nonnegative.copy()
         counts[:, [0, -1]] += PSEUDO_ROWS
         u, v, numerator, n_pairs = self.gradients_and_sums(counts)
         ratio = numerator / n_pairs
-        squared_gradients = ((u - ratio * v) ** 2).reshape(counts.shape)
+        gradients = u - ratio * v
+        squared_gradients = (gradients**2).reshape(counts.shape)
         # the gradients refer to `n_pairs` pairs, which include the pseudo-counts
-        scale = table.design_effect * (denominator / n_pairs) ** 2 / (ratio * (1 - ratio))
+        pairs_ratio = denominator / n_pairs
+        binomial_variance = ratio * (1 - ratio)
+        scale = table.design_effect * pairs_ratio**2 / binomial_variance
         class_variances = scale * (counts * squared_gradients).sum(1)
+        # the numerator of Satterthwaite's inverse degrees of freedom
         squared_per_row = table.design_effect * class_variances**2 / counts.sum(1)
-        return _SamplingVariance(float(class_variances.sum()), float(squared_per_row.sum()))
-
-
-class _SamplingVariance(NamedTuple):
-    """Sampling variance of a U-statistic, together with its degrees of freedom."""
-
-    variance: float  # V = Σ V_k, the sum of the variances of both classes, divided by θ (1 - θ)
-    # Σ V_k² / n_k for classes with n_k rows, divided by (θ (1 - θ))². The value is the numerator of
-    # Satterthwaite's inverse degrees of freedom.
-    squared_per_row: float
+        return float(class_variances.sum()), float(squared_per_row.sum())
 
 
 def roc_auc_kernel(n_bins: int) -> TwoSampleUStatistic:
@@ -205,14 +211,14 @@ def confusion_shares(n_labels: int, score_bins: ScoreBins | None) -> RatioMetric
 
     The ratios have shape (n_labels, n_labels), indexed by true label and predicted label.
     """
-    if score_bins is None:
-        predicted = np.eye(n_labels)
-    else:
+    identity = np.eye(n_labels)
+    predicted = identity  # (n_labels, n_bins): indicator of the bins with each predicted label
+    if score_bins is not None:
         is_positive = score_bins.predicts_positive
         predicted = np.array([~is_positive, is_positive], dtype=float)
-    # predicted: (n_labels, n_bins), indicator of the bins with each predicted label
-    numerator = np.eye(n_labels)[:, None, :, None] * predicted[None, :, None, :]
-    return RatioMetrics(numerator, np.ones(numerator.shape[-2:]), np.zeros(numerator.shape[:2]))
+    numerator = identity[:, None, :, None] * predicted[None, :, None, :]
+    denominator = np.ones(numerator.shape[-2:])
+    return RatioMetrics(numerator, denominator, default=np.zeros(numerator.shape[:2]))
 
 
 def recalls(n_labels: int) -> RatioMetrics:

@@ -47,18 +47,25 @@ class LabelMean:
         ends at 0 or 1 may be truncated, so its entire distance is added linearly.
         """
         values = self.values(tables)
+        estimates = values[:, None]  # (n_labels, 1)
         ends = self.intervals(tables, failure)
-        sampling_ends = [
-            self.statistic.interval(table.without_noise(), failure) for table in tables
-        ]
-        distances = np.abs(ends - values[:, None])
-        sampling = np.minimum(np.abs(np.array(sampling_ends) - values[:, None]), distances)
-        is_cut_off = (ends[:, 0] <= 0) | (ends[:, 1] >= 1)
-        sampling[is_cut_off] = distances[is_cut_off]
-        noise_squared = self.weights**2 @ (distances**2 - sampling**2)
+        distances = np.abs(ends - estimates)  # (n_labels, 2)
+
+        noiseless = [table.without_noise() for table in tables]
+        sampling_ends = np.array([self.statistic.interval(table, failure) for table in noiseless])
+        sampling_distances = np.abs(sampling_ends - estimates)
+        sampling_distances = np.minimum(sampling_distances, distances)
+        low, high = ends.T
+        is_cut_off = (low <= 0) | (high >= 1)
+        sampling_distances[is_cut_off] = distances[is_cut_off]
+
+        noise_squared = distances**2 - sampling_distances**2
         z = float(norm.isf(failure / 2))
         weight_squared = z**2 * self._weight_variance(values)
-        distance = np.sqrt((self.weights @ sampling) ** 2 + noise_squared + weight_squared)
+        distance_squared = (self.weights @ sampling_distances) ** 2  # (2,)
+        distance_squared += self.weights**2 @ noise_squared
+        distance_squared += weight_squared
+        distance = np.sqrt(distance_squared)
         return np.asarray(self.weights @ values + distance * np.array([-1, 1]))
 
     def _weight_variance(self, values: Floats) -> float:

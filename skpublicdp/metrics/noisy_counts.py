@@ -74,8 +74,9 @@ class NoisyTable:
     # groups with released totals, such as correct and incorrect predictions. All cells of a group
     # have the same noise variance.
     groups: tuple[Mask, ...]
-    event: Noise  # privacy event, as in `NoisyCount`
-    design_effect: float = 1.0  # design effect, as in `NoisyCount`
+    event: Noise  # privacy event, which determines the distribution of the noise
+    # factor by which persons with several rows increase sampling variances
+    design_effect: float = 1.0
 
     def covariance(self, u: Floats, v: Floats) -> Floats:
         """Return the noise covariance of the weighted sums u · counts and v · counts.
@@ -147,7 +148,8 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     target_share = relative_variance ** (1 / noise.variance_power)
     mean_share = math.sqrt(target_share * MAX_ACCURACY_SHARE)
     share = min(max(mean_share, MIN_ACCURACY_SHARE), MAX_ACCURACY_SHARE)
-    return Fraction(round(ACCURACY_SHARE_DENOMINATOR * share), ACCURACY_SHARE_DENOMINATOR)
+    numerator = round(ACCURACY_SHARE_DENOMINATOR * share)
+    return Fraction(numerator, ACCURACY_SHARE_DENOMINATOR)
 
 
 class SplitNoise(NamedTuple):

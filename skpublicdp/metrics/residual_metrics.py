@@ -35,9 +35,11 @@ def residual_interval(metric: str, sums: NoisySums, failure: float) -> Floats:
     """Return the ends of a confidence interval for the population value of a metric, shape (2,)."""
     numerator, denominator = _parts(metric, sums)
     totals = np.array(sums.total(numerator)), np.array(sums.total(denominator))
-    difference = numerator - clipped_ratio(*totals) * denominator
+    ratio = clipped_ratio(*totals)
+    difference = numerator - ratio * denominator
+    noise_variance = sums.covariance(numerator, numerator)
     variances = (
-        np.array(sums.covariance(numerator, numerator) + _sampling_variance(difference, sums)),
+        np.array(noise_variance + _sampling_variance(difference, sums)),
         np.array(sums.covariance(numerator, denominator)),
         np.array(sums.covariance(denominator, denominator)),
     )

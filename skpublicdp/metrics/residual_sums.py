@@ -60,10 +60,14 @@ class ResidualCounter:
         if not n:  # some estimators reject an empty X
             return np.zeros(len(POWERS), dtype=np.int64)
         outcomes = outcome_column("y", y)
-        predicted = outcome_column("predict", call_estimator(self.estimator, "predict", X, n))
+        predictions = call_estimator(self.estimator, "predict", X, n=n)
+        predicted = outcome_column("predict", predictions)
         residuals, positions = scaled_rows(outcomes, predicted, self.bounds)
-        summands = residuals[:, None] ** POWERS[:, 0] * positions[:, None] ** POWERS[:, 1]
-        return np.asarray(np.rint(summands * SUM_UNITS).astype(np.int64).sum(0))
+        residual_powers = residuals[:, None] ** POWERS[:, 0]  # (n, n_sums)
+        position_powers = positions[:, None] ** POWERS[:, 1]
+        summands = residual_powers * position_powers * SUM_UNITS
+        rounded = np.rint(summands).astype(np.int64)
+        return np.asarray(rounded.sum(axis=0))
 
 
 def scaled_rows(
@@ -75,11 +79,15 @@ def scaled_rows(
     the residual is set to 1 and the outcome to the middle of its range.
     """
     low, high = bounds
-    clipped, prediction = np.clip(outcomes, low, high), np.clip(predicted, low, high)
-    residuals = np.minimum(np.abs(clipped - prediction) / (high - low), 1)
-    positions = np.clip((clipped - low) / (high - low), 0, 1) - 0.5
+    width = high - low
+    clipped = np.clip(outcomes, low, high)
+    prediction = np.clip(predicted, low, high)
+    residuals = np.minimum(np.abs(clipped - prediction) / width, 1)
+    positions = np.clip((clipped - low) / width, 0, 1) - 0.5
     is_missing = np.isnan(residuals)
-    return np.where(is_missing, 1.0, residuals), np.where(is_missing, 0.0, positions)
+    residuals = np.where(is_missing, 1.0, residuals)
+    positions = np.where(is_missing, 0.0, positions)
+    return residuals, positions
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +102,7 @@ class NoisySums:
     variances: Floats  # (5, 5): noise variances of the sums
     bounds: tuple[float, float]  # bounds of the outcomes
     event: Noise  # privacy cost, which determines the distribution of the noise
-    design_effect: float  # design effect, as in `NoisyCount`
+    design_effect: float  # factor by which persons with several rows increase sampling variances
 
     @property
     def n(self) -> int:
@@ -122,7 +130,9 @@ def release_residual_sums(
     name = f"{noise.noise_name} on sums of powers of residuals and outcomes"
     noisy = ledger.add_noise(exact, SUM_SENSITIVITY, noise, name=name, proof=SCORES_PROOF)
     sums, variances = np.zeros((2, MAX_POWER + 1, MAX_POWER + 1))
+    a, b = POWERS.T
+    squared_units = SUM_UNITS.astype(np.float64) ** 2
     sums[0, 0] = n
-    sums[tuple(POWERS.T)] = noisy.values / SUM_UNITS
-    variances[tuple(POWERS.T)] = noisy.variance / SUM_UNITS.astype(np.float64) ** 2
-    return NoisySums(sums, variances, bounds, noise, design_effect)
+    sums[a, b] = noisy.values / SUM_UNITS
+    variances[a, b] = noisy.variance / squared_units
+    return NoisySums(sums, variances, bounds=bounds, event=noise, design_effect=design_effect)

@@ -90,13 +90,17 @@ def make_score_bins(
     power_of_two = 2 ** round(math.log2(target_bins))  # even, so that 1/2 is an edge
     n_bins = int(np.clip(power_of_two, MIN_SCORE_BINS, MAX_SCORE_BINS))
     # arcsine spacing gives a proportion a similar standard error in all bins
-    grid = np.sin(np.arange(1, n_bins) * np.pi / (2 * n_bins)) ** 2
+    angles = np.arange(1, n_bins) * np.pi / (2 * n_bins)
+    grid = np.sin(angles) ** 2
     grid[n_bins // 2 - 1] = 0.5  # exactly, without rounding error
     if n_labels > 2:
         grid = grid / (grid + (1 - grid) * (n_labels - 1))  # odds divided by n_labels - 1
-    edges = np.union1d(logit(grid) if response == "decision_function" else grid, threshold)
+    if response == "decision_function":
+        grid = logit(grid)
+    edges = np.union1d(grid, threshold)
     centers = None
     if response == "predict_proba":
         bin_ends = np.concatenate([[0.0], edges, [1.0]])
         centers = (bin_ends[1:] + bin_ends[:-1]) / 2
-    return ScoreBins(edges, int(np.searchsorted(edges, threshold)) + 1, centers)
+    first_positive = int(np.searchsorted(edges, threshold)) + 1
+    return ScoreBins(edges, first_positive, centers)

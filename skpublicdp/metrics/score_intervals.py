@@ -84,15 +84,19 @@ def _noisy_binomial_cdf(value: int, accuracy: float, count: NoisyCount) -> float
     times a binomial variable, for n / design_effect independent units.
     """
     n_units = max(int(count.n / count.design_effect), 1)
-    mean, variance = n_units * accuracy, n_units * accuracy * (1 - accuracy)
+    mean = n_units * accuracy
+    variance = mean * (1 - accuracy)
+    sd = math.sqrt(variance)
     # the added constant covers the Poisson tails at accuracies near 0 or 1
-    half_width = BINOMIAL_TAIL_SDS * math.sqrt(variance) + BINOMIAL_TAIL_SDS
+    half_width = BINOMIAL_TAIL_SDS * sd + BINOMIAL_TAIL_SDS
     min_correct = max(0, math.floor(mean - half_width))
     max_correct = min(n_units, math.ceil(mean + half_width))
     n_correct = np.arange(min_correct, max_correct + 1)
-    max_noise = np.floor(value - n_correct * (count.n / n_units))  # noise at most this large
+    probabilities = binom.pmf(n_correct, n_units, accuracy)
+    rows_per_unit = count.n / n_units
+    max_noise = np.floor(value - n_correct * rows_per_unit)  # noise at most this large
     noise_cdf_values = noise_cdf(count.event, count.noise.scale, max_noise)
-    return float(binom.pmf(n_correct, n_units, accuracy) @ noise_cdf_values)
+    return float(probabilities @ noise_cdf_values)
 
 
 def ratio_interval(

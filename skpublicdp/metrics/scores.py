@@ -222,11 +222,10 @@ class PrivateScores:
             False and true positive rates at each threshold. Thresholds decrease from infinity.
         """
         fpr, tpr = self._value("roc_curve", pos_label)
-        return (
-            np.concatenate([[0.0], fpr[::-1], [1.0]]),
-            np.concatenate([[0.0], tpr[::-1], [1.0]]),
-            np.concatenate([[np.inf], self.thresholds_[::-1], [-np.inf]]),
-        )
+        fpr = np.concatenate([[0.0], fpr[::-1], [1.0]])
+        tpr = np.concatenate([[0.0], tpr[::-1], [1.0]])
+        thresholds = np.concatenate([[np.inf], self.thresholds_[::-1], [-np.inf]])
+        return fpr, tpr, thresholds
 
     def precision_recall_curve(self, pos_label: Any = None) -> tuple[Floats, Floats, Floats]:
         """Return precision and recall in the format of scikit-learn's `precision_recall_curve`.
@@ -362,11 +361,13 @@ class PrivateScores:
         return display.from_scores(self, ax=ax, pos_label=pos_label)
 
     def __repr__(self) -> str:
+        names = ("accuracy", "balanced_accuracy", "roc_auc", "brier", *RESIDUAL_METRICS)
         lines = [f"PrivateScores of {self.n_rows_} rows, epsilon = {self.privacy_.epsilon:g}"]
-        for name in ("accuracy", "balanced_accuracy", "roc_auc", "brier", *RESIDUAL_METRICS):
+        for name in names:
             if name in self.metrics_:
+                estimate = getattr(self, name)
                 low, high = self.interval(name)
-                lines.append(f"  {name:<18}{getattr(self, name):.3f}  [{low:.3f}, {high:.3f}]")
+                lines.append(f"  {name:<18}{estimate:.3f}  [{low:.3f}, {high:.3f}]")
         return "\n".join(lines)
 
     def _table_for(self, metric: str, pos_label: Any = None) -> NoisyTable:
@@ -479,16 +480,19 @@ class PrivateScores:
             return (1 - level) * RESIDUAL_FAILURE_SHARES[metric]
         shares = LABEL_FAILURE_SHARES if self._label_tables else FAILURE_SHARES
         share_of_release = sum(share for name, share in shares.items() if name in self.metrics_)
-        share_of_release += OTHER_FAILURE_SHARE if self._table is not None else 0
+        if self._table is not None:
+            share_of_release += OTHER_FAILURE_SHARE
         release_failure = (1 - level) / share_of_release
         if metric in shares and threshold is None:
             n_intervals = len(self.classes_) if metric == "roc_auc_per_class" else 1
             return release_failure * shares[metric] / n_intervals
         n_intervals = len(self.classes_) ** 2
         if self._score_bins is not None:
-            n_bins, n_curves = self._score_bins.n_bins, max(len(self._label_tables), 1)
+            n_bins = self._score_bins.n_bins
+            n_curves = max(len(self._label_tables), 1)
             # at each threshold: accuracy, precision, and two rates of the ROC curve
-            n_intervals += n_curves * (4 * (n_bins - 1) + len(calibration_bins(n_bins)))
+            n_points = 4 * (n_bins - 1) + len(calibration_bins(n_bins))
+            n_intervals += n_curves * n_points
         return release_failure * OTHER_FAILURE_SHARE / n_intervals
 
     def _roc_band(self, intervals: Floats, pos_label: Any) -> Floats:

@@ -52,15 +52,22 @@ def heat_map(pair: Pair, target: int) -> HeatMap:
 
     Bins for other values and for missing values are omitted if they contain no public row.
     """
-    scores, deviations = pair.scores[target], pair.deviations[target]
-    values = np.stack([scores, deviations], axis=-1)
-    first = _join_bins(pair, 0, values, pair.shares.sum(axis=1) > 0)
-    second = _join_bins(pair, 1, values.swapaxes(0, 1), pair.shares.sum(axis=0) > 0)
+    scores = pair.scores[target]
+    deviations = pair.deviations[target]
+    values = np.stack([scores, deviations], axis=-1)  # (n_bins, n_bins of the second column, 2)
+    has_first = pair.shares.sum(axis=1) > 0
+    has_second = pair.shares.sum(axis=0) > 0
+    first = _join_bins(pair, 0, values, has_public_rows=has_first)
+    second = _join_bins(pair, 1, values.swapaxes(0, 1), has_public_rows=has_second)
     # each group of joined bins has the values of its first bin
-    grid = np.ix_(*([group[0] for group in side.cells] for side in (first, second)))
-    if len(first.cells) > len(second.cells):
-        return HeatMap(second, first, scores[grid].T, deviations[grid].T)
-    return HeatMap(first, second, scores[grid], deviations[grid])
+    first_bins = [group[0] for group in first.cells]
+    second_bins = [group[0] for group in second.cells]
+    grid = np.ix_(first_bins, second_bins)
+    scores = scores[grid]
+    deviations = deviations[grid]
+    if len(first_bins) > len(second_bins):
+        return HeatMap(second, first, scores=scores.T, deviations=deviations.T)
+    return HeatMap(first, second, scores=scores, deviations=deviations)
 
 
 def _join_bins(
@@ -79,15 +86,15 @@ def _join_bins(
     has_public_rows : ndarray of bool, shape (n_bins,)
         Whether the bin contains a public row.
     """
-    names, cuts = pair.cells[axis], pair.cuts[axis]
+    names = pair.cells[axis]
+    cuts = pair.cuts[axis]
     is_numeric = len(cuts) > 0
     groups: list[list[int]] = []
     group_of_values: dict[bytes, list[int]] = {}
-    # the values of a bin as bytes, which are hashable
-    for bin_position, bin_values in enumerate(map(np.ndarray.tobytes, values)):
-        name = names[bin_position]
+    for bin_position, name in enumerate(names):
         if name in (OTHER, MISSING) and not has_public_rows[bin_position]:
             continue
+        bin_values = values[bin_position].tobytes()  # bytes are hashable
         # numeric bins are joined with the preceding bin, categories with any equal category
         group = groups[-1] if groups and is_numeric else group_of_values.get(bin_values)
         if group and values[group[-1]].tobytes() == bin_values and name != MISSING:
@@ -97,11 +104,13 @@ def _join_bins(
             groups.append(group_of_values[bin_values])
     ticks = []
     for position, group in enumerate(groups):
-        if is_numeric and group[-1] < len(cuts):  # a group of numbers that has an upper end
-            upper_end = names[group[-1]].split(" to ")[-1].removeprefix("<= ")
+        last_bin = group[-1]
+        if is_numeric and last_bin < len(cuts):  # a group of numbers that has an upper end
+            upper_end = names[last_bin].split(" to ")[-1].removeprefix("<= ")
             ticks.append((position + 1.0, upper_end))
-        elif not is_numeric or names[group[-1]] == MISSING:
-            ticks.append((position + 0.5, _joined_name([names[k] for k in group])))
+        elif not is_numeric or names[last_bin] == MISSING:
+            joined_name = _joined_name([names[k] for k in group])
+            ticks.append((position + 0.5, joined_name))
     return Side(pair.names[axis], groups, ticks)
 
 

@@ -186,20 +186,26 @@ class PolytopeDisplay(Display):
         self.region_ = None
         if len(self.vertices):
             style: dict[str, Any] = {"facecolor": LIGHT, "edgecolor": "none", "zorder": 0}
-            style |= {"label": f"predict {plain_text(self.label)}"} | (region_kwargs or {})
+            style["label"] = f"predict {plain_text(self.label)}"
+            style |= region_kwargs or {}
             (self.region_,) = ax.fill(*self.vertices.T, **style)
-        self.edges_ = self._draw_edges(ax, {"color": RELEASED, "zorder": 3} | (edge_kwargs or {}))
+        edge_style = {"color": RELEASED, "zorder": 3} | (edge_kwargs or {})
+        self.edges_ = self._draw_edges(ax, edge_style)
         self.points_ = self._draw_points(ax, point_kwargs or {})
-        ax.set(xlim=self.limits[0], ylim=self.limits[1])
-        ax.set(xlabel=plain_text(self.feature_names[0]), ylabel=plain_text(self.feature_names[1]))
+        x_name = plain_text(self.feature_names[0])
+        y_name = plain_text(self.feature_names[1])
+        ax.set(xlim=self.limits[0], ylim=self.limits[1], xlabel=x_name, ylabel=y_name)
         return self
 
     def _draw_edges(self, ax: Any, style: dict[str, Any]) -> list[Any]:
         """Draw the edges of the region that do not lie on the frame, and return their lines."""
         lines = []
-        for start, end in zip(self.vertices, np.roll(self.vertices, -1, axis=0), strict=True):
+        next_vertices = np.roll(self.vertices, -1, axis=0)
+        for start, end in zip(self.vertices, next_vertices, strict=True):
             # a coordinate is constant along the edge, and equals one of its two limits
-            on_frame = (start == end)[:, None] & (start[:, None] == self.limits)
+            is_constant = start == end
+            is_limit = start[:, None] == self.limits  # (2, 2)
+            on_frame = is_constant[:, None] & is_limit
             if not on_frame.any():
                 lines += ax.plot(*np.stack([start, end], axis=1), **style)
         return lines
@@ -290,19 +296,23 @@ def clip_rectangle(normals: Floats, offsets: Floats, limits: Floats) -> Floats:
     """
     (left, right), (bottom, top) = limits
     corners = np.array([[left, bottom], [right, bottom], [right, top], [left, top]], dtype=float)
+    largest = np.abs(limits).max(axis=1)
     for normal, offset in zip(normals, offsets, strict=True):
         heights = corners @ normal - offset  # above 0 inside of the halfspace
         # up to rounding, corners created by the opposite halfspace lie on this line
-        tolerance = 1e-9 * float(np.abs(limits).max(axis=1) @ np.abs(normal))
+        tolerance = 1e-9 * float(largest @ np.abs(normal))
         heights[np.abs(heights) <= tolerance] = 0
-        clipped = []
-        n_corners = len(corners)
         # edges from each corner to the next one, and from the last to the first
-        for start, end in zip(range(n_corners), np.roll(range(n_corners), -1), strict=True):
-            if heights[start] >= 0:
-                clipped.append(corners[start])
-            if heights[start] * heights[end] < 0:  # the edge crosses the line
-                fraction = heights[start] / (heights[start] - heights[end])
-                clipped.append(corners[start] + fraction * (corners[end] - corners[start]))
+        next_corners = np.roll(corners, -1, axis=0)
+        next_heights = np.roll(heights, -1)
+        clipped = []
+        for corner, height, next_corner, next_height in zip(
+            corners, heights, next_corners, next_heights, strict=True
+        ):
+            if height >= 0:
+                clipped.append(corner)
+            if height * next_height < 0:  # the edge crosses the line
+                fraction = height / (height - next_height)
+                clipped.append(corner + fraction * (next_corner - corner))
         corners = np.array(clipped).reshape(-1, 2)
     return corners

@@ -502,11 +502,13 @@ def released_marginal(release: PAPQueryRelease, position: int, cuts: Floats | No
 def category_shares(column: Column, cuts: Floats | None, values: Floats, weights: Floats) -> Floats:
     """Return the total weight of the rows in each category or bin of a column."""
     if cuts is None:
-        codes, size = values.astype(np.intp), column.n_categories
+        n_cells = column.n_categories
+        codes = values.astype(np.intp)
     else:
-        codes, size = np.searchsorted(cuts, values), len(cuts) + 1 + column.nullable
-        codes = np.where(np.isnan(values), size - 1, codes)
-    return np.bincount(codes, weights=weights, minlength=size).astype(np.float64)
+        n_cells = len(cuts) + 1 + column.nullable
+        codes = np.searchsorted(cuts, values)
+        codes[np.isnan(values)] = n_cells - 1
+    return np.bincount(codes, weights=weights, minlength=n_cells).astype(np.float64)
 
 
 def category_names(column: Column, cuts: Floats | None) -> list[str]:
@@ -529,8 +531,9 @@ def category_names(column: Column, cuts: Floats | None) -> list[str]:
         inner = [f"{low:.3g} to {high:.3g}" for low, high in itertools.pairwise(cuts)]
         return [f"<= {cuts[0]:.3g}", *inner, f"> {cuts[-1]:.3g}"]
     largest = np.floor(cuts).astype(np.int64)  # largest integer of each bin but the last
+    smallest = largest + 1  # smallest integer of each bin but the first
     inner = [
         f"{low}" if low == high else f"{low} to {high}"
-        for low, high in zip(largest + 1, largest[1:], strict=False)
+        for low, high in zip(smallest, largest[1:], strict=False)
     ]
-    return [f"<= {largest[0]}", *inner, f">= {largest[-1] + 1}"]
+    return [f"<= {largest[0]}", *inner, f">= {smallest[-1]}"]

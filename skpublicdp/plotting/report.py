@@ -242,8 +242,9 @@ def _public_structure(estimator: Any) -> Iterator[tuple[str, str]]:
 
 def _describe_column(queries: Any, position: int, column: Column) -> str:
     """Return the kind of a column, its categories or bins, and its bounds as text."""
-    if queries.weights is not None and position == queries.weights.position:
-        return f"survey weights from 0 to {queries.weights.maximum:g}"
+    survey_weights = queries.weights
+    if survey_weights is not None and position == survey_weights.position:
+        return f"survey weights from 0 to {survey_weights.maximum:g}"
     if column.categorical:
         names = [str(column.names[code]) for code in column.display_order]
         return f"categories: {_join_first(names, MAX_LISTED_CELLS)}"
@@ -252,7 +253,8 @@ def _describe_column(queries: Any, position: int, column: Column) -> str:
     text = f"{kind}; values outside the bounds {low} to {high} count as the nearer bound"
     if not queries.has_tables:
         return text
-    return f"{text}; cells: {_join_first(map(str, queries.cell_names(position)), MAX_LISTED_CELLS)}"
+    names = list(map(str, queries.cell_names(position)))
+    return f"{text}; cells: {_join_first(names, MAX_LISTED_CELLS)}"
 
 
 def _join_first(texts: Iterable[str], max_texts: int) -> str:

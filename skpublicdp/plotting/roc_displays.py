@@ -110,12 +110,14 @@ class ScoresDisplay(Display):
         fpr, tpr, _ = scores.roc_curve(pos_label)
         band = scores.interval("roc_curve", level, pos_label=pos_label)
         label = f"released, ε = {scores.privacy_.epsilon:g}\nAUC"
-        area, (low, high) = scores.roc_auc, scores.interval("roc_auc", level)
+        area = scores.roc_auc
+        low, high = scores.interval("roc_auc", level)
         if "roc_auc_per_class" in scores.metrics_:
             pos_label = scores.pos_label_ if pos_label is None else pos_label
             position = scores.classes_.tolist().index(pos_label)
             area = scores.roc_auc_per_class[position]
-            low, high = scores.interval("roc_auc_per_class", level)[position]
+            intervals = scores.interval("roc_auc_per_class", level)
+            low, high = intervals[position]
             label += f" of {pos_label}"
         label += f" {area:.3f} [{low:.3f}, {high:.3f}]"
         return cls(fpr, tpr, band, level=level, label=label).plot(ax=ax)
@@ -134,10 +136,12 @@ class ScoresDisplay(Display):
             The display itself.
         """
         ax = self._set_axes(ax)
-        band_label = f"{self.level:.0%} simultaneous band"
-        style: dict[str, Any] = {"color": LIGHT, "linewidth": 0, "label": band_label}
-        self.band_ = ax.fill_between(self.fpr, *self.band.T, **style)
-        self.line_ = draw_roc_curve(ax, self.fpr, self.tpr, {"label": plain_text(self.label)})
+        label = f"{self.level:.0%} simultaneous band"
+        low, high = self.band.T
+        style: dict[str, Any] = {"color": LIGHT, "linewidth": 0, "label": label}
+        self.band_ = ax.fill_between(self.fpr, low, high, **style)
+        line_style = {"label": plain_text(self.label)}
+        self.line_ = draw_roc_curve(ax, self.fpr, self.tpr, line_kwargs=line_style)
         return self
 
 

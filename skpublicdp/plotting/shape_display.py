@@ -333,11 +333,15 @@ class ShapeDisplay:
     def _draw_map(self, axes: Any, pair: Pair) -> dict[str, Any]:
         """Draw the heat map of a pair. All pairs have the same colour scale."""
         pairs = [shape for shape in self.shapes if isinstance(shape, Pair)]
-        max_scores = [np.abs(heat_map(term, self.target).scores).max() for term in pairs]
-        max_score = max(max_scores) or 1.0
-        axes.set_title(plain_text(" & ".join(pair.names)))
+        heat_maps = [heat_map(term, self.target) for term in pairs]
+        max_score = max(np.abs(term.scores).max() for term in heat_maps) or 1.0
+        title = " & ".join(pair.names)
+        axes.set_title(plain_text(title))
         joined = heat_map(pair, self.target)
-        return {"map": draw_pair(axes, joined, max_score, BAND_DEVIATIONS, self.label)}
+        image = draw_pair(
+            axes, joined, max_score, band_deviations=BAND_DEVIATIONS, label=self.label
+        )
+        return {"map": image}
 
     def _add_legend(self, *, outside: bool) -> None:
         """Add one legend for all bands and error bars.
@@ -345,13 +349,15 @@ class ShapeDisplay:
         The legend symbol is the band of the first step function, or the first error bar if there is
         none.
         """
-        handles = [(axes, band) for axes, band in zip(self.axes_, self.bands_, strict=True) if band]
-        if not handles:
-            pairs = zip(self.axes_, self.bars_, strict=True)
-            handles = [(axes, bars.errorbar) for axes, bars in pairs if bars]
+        bands = zip(self.axes_, self.bands_, strict=True)
+        bars_of_axes = zip(self.axes_, self.bars_, strict=True)
+        handles = [(axes, band) for axes, band in bands if band]
+        handles += [(axes, bars.errorbar) for axes, bars in bars_of_axes if bars]
         axes, handle = handles[0]
-        owner = self.figure_ if outside else axes
-        location = "outside lower center" if outside else "best"
+        if outside:
+            owner, location = self.figure_, "outside lower center"
+        else:
+            owner, location = axes, "best"
         owner.legend([handle], [BAND_LABEL], frameon=False, fontsize="small", loc=location)
 
     def _share_limits(self) -> None:
