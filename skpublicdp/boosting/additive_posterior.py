@@ -201,13 +201,14 @@ def fit_prior_variances(
 
     def common_loss(log_variance: Floats) -> tuple[float, Floats]:
         """Return the negative log posterior of a common log variance, and its derivative."""
+        prior_variance = np.exp(log_variance[0])
         standardised = (log_variance[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
-        # marginal variances of the total in the eigenbasis
-        variances = 1 + np.exp(log_variance[0]) * eigenvalues
+        variances = 1 + prior_variance * eigenvalues  # of the total in the eigenbasis
         relative_squares = squares / variances
         deviance = (relative_squares + np.log(variances)).sum()
         value = deviance / 2 + standardised**2 / 2
-        deviance_slope = ((1 - relative_squares) * (1 - 1 / variances)).sum()
+        log_slopes = 1 - 1 / variances  # derivatives of the log variances
+        deviance_slope = ((1 - relative_squares) * log_slopes).sum()
         slope = deviance_slope / 2 + standardised / LOG_VARIANCE_SD
         return float(value), np.array([slope])
 
@@ -222,16 +223,19 @@ def fit_prior_variances(
 
     def column_loss(log_variances: Floats) -> tuple[float, Floats]:
         """Return the negative log posterior of the columns' log variances, and its gradient."""
-        deviation_of_bin = np.repeat(np.exp(log_variances / 2), sizes)
-        scaled = H * deviation_of_bin
-        root = np.linalg.cholesky(np.eye(len(H)) + scaled @ scaled.T)
+        deviations = np.exp(log_variances / 2)  # (n_columns,)
+        scaled = H * np.repeat(deviations, sizes)
+        marginal_covariance = np.eye(len(H)) + scaled @ scaled.T
+        root = np.linalg.cholesky(marginal_covariance)
         white_design = solve_triangular(root, scaled, lower=True)
         white_total = solve_triangular(root, total, lower=True)
         half_log_determinant = np.log(np.diag(root)).sum()
         negative_log_likelihood = white_total @ white_total / 2 + half_log_determinant
-        squared_distance = ((log_variances - center) ** 2).sum()
-        value = negative_log_likelihood + squared_distance / 2
-        slope_of_bin = (white_design**2).sum(axis=0) - (white_total @ white_design) ** 2
+        distances = log_variances - center
+        value = negative_log_likelihood + (distances**2).sum() / 2
+        squared_norms = (white_design**2).sum(axis=0)  # (n_bins,)
+        projections = white_total @ white_design
+        slope_of_bin = squared_norms - projections**2
         slopes = np.add.reduceat(slope_of_bin, starts) / 2  # (n_columns,)
         return float(value), slopes + log_variances - center
 
@@ -311,7 +315,9 @@ def gauss_newton_update(
     """
     n, Z = design.n, statistic.Z
     w, v = design.weights, statistic.scale  # (m,)
-    extended = np.hstack([design.X, np.ones((len(design.X), 1))])  # (m, n_coefficients + 1)
+    m = len(design.X)
+    ones = np.ones((m, 1))
+    extended = np.hstack([design.X, ones])  # (m, n_coefficients + 1)
     # for the private rows, and for the public rows relative to their population
     sampling_factor = n * (1 + MISMATCH * n * design.concentration)
     mode = prior.mean
@@ -319,17 +325,20 @@ def gauss_newton_update(
         probability = _sigmoid(extended @ mode + offset)
         label_variance = probability * (1 - probability)
         gradient_change = v * (probability - statistic.baseline)
-        # derivative of the expected sums with respect to (coefficients, intercept)
         slope_of_row = w * label_variance * v
-        H = n * (Z * slope_of_row[:, None]).T @ extended
+        sloped_Z = Z * slope_of_row[:, None]
+        # derivative of the expected sums with respect to (coefficients, intercept)
+        H = n * sloped_Z.T @ extended
 
         sampling_variance = sampling_factor * w * label_variance * v**2  # (m,)
         sampling_variance = sampling_variance + (n * w * gradient_change) ** 2
-        scaled = Z * np.sqrt(sampling_variance)[:, None]
-        error_covariance = scaled.T @ scaled + statistic.covariance
+        sampling_deviation = np.sqrt(sampling_variance)
+        scaled_Z = Z * sampling_deviation[:, None]
+        error_covariance = scaled_Z.T @ scaled_Z + statistic.covariance
 
         expected = n * Z.T @ (w * gradient_change)
-        innovation = statistic.total - expected - H @ (prior.mean - mode)
+        linear_change = H @ (prior.mean - mode)
+        innovation = statistic.total - expected - linear_change
         cross_covariance = H @ prior.covariance
         innovation_covariance = cross_covariance @ H.T + error_covariance
         factor = cho_factor(innovation_covariance, lower=True)
@@ -341,8 +350,8 @@ def gauss_newton_update(
     half_log_determinant = np.log(np.diag(root)).sum()
     log_evidence = -innovation @ solved_innovation / 2 - half_log_determinant
     reduction = solve_triangular(root, cross_covariance, lower=True)
-    posterior = GaussianPosterior(mode, prior.covariance - reduction.T @ reduction)
-    return posterior, float(log_evidence)
+    covariance = prior.covariance - reduction.T @ reduction
+    return GaussianPosterior(mode, covariance), float(log_evidence)
 
 
 def _column_slices(blocks: Sequence[Floats]) -> list[slice]:

@@ -340,18 +340,21 @@ def normal_scores(deviations: Floats, sampling_variances: Floats, noise_variance
         Variance of the Laplace noise.
     """
     scale = np.sqrt(noise_variance / 2)  # of the Laplace distribution
+    sampling = np.sqrt(sampling_variances)
     # adding a Gaussian part that is negligible compared with the noise avoids a division by zero
-    sampling = np.maximum(np.sqrt(sampling_variances), 1e-4 * scale)
+    sampling = np.maximum(sampling, 1e-4 * scale)
     u = np.abs(deviations) / sampling
     k = sampling / scale
     # P(X > x) = phi(u) (R(u) - R(u + k) / 2 + R(k - u) / 2), for Mills' ratio R
     log_ratio = _log_mills_ratio(u)
-    quotient = np.exp(_log_mills_ratio(u + k) - log_ratio)
-    log_difference = log_ratio + np.log1p(-quotient / 2)  # log(R(u) - R(u + k) / 2)
-    log_last = _log_mills_ratio(k - u) - np.log(2)
-    log_density = -(u**2 + np.log(2 * np.pi)) / 2
-    log_tail = log_density + np.logaddexp(log_difference, log_last)
-    scores = -ndtri_exp(np.minimum(log_tail, np.log(0.5)))
+    log_quotient = _log_mills_ratio(u + k) - log_ratio
+    log_difference = log_ratio + np.log1p(-np.exp(log_quotient) / 2)  # the first two terms
+    log_last_term = _log_mills_ratio(k - u) - np.log(2)
+    squares = u**2 + np.log(2 * np.pi)
+    log_density = -squares / 2
+    log_tail = log_density + np.logaddexp(log_difference, log_last_term)
+    log_tail = np.minimum(log_tail, np.log(0.5))
+    scores = -ndtri_exp(log_tail)
     total_deviations = np.sqrt(sampling_variances + noise_variance)
     normal: Floats = np.sign(deviations) * scores * total_deviations
     return normal
@@ -376,7 +379,8 @@ def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats)
     root = np.linalg.cholesky(covariance)
     white_jacobian = np.linalg.solve(root, jacobian)
     white_deviation = np.linalg.solve(root, deviation)
-    eigenvalues, eigenvectors = np.linalg.eigh(white_jacobian @ white_jacobian.T)
+    shift_covariance = white_jacobian @ white_jacobian.T
+    eigenvalues, eigenvectors = np.linalg.eigh(shift_covariance)
     squares = (eigenvectors.T @ white_deviation) ** 2
     ratios = TILT_VARIANCES[:, None] * np.maximum(eigenvalues, 0.0)  # (n_variances, n)
     explained = squares * ratios / (1 + ratios)

@@ -95,8 +95,9 @@ def mean_variances(
     total = np.zeros(1)
     for bins, covariance in zip(codes, covariances, strict=True):
         shares = np.bincount(bins, row_weights, minlength=covariance.shape[-1])
-        total = total + np.diagonal(covariance, axis1=1, axis2=2) @ shares
-        total = total - np.einsum("j,tjk,k->t", shares, covariance, shares)
+        variances = np.diagonal(covariance, axis1=1, axis2=2)  # (n_targets, n_bins)
+        variance_of_mean = np.einsum("j,tjk,k->t", shares, covariance, shares)
+        total = total + variances @ shares - variance_of_mean
     return np.maximum(total, 0.0)
 
 
@@ -118,9 +119,16 @@ class LogisticFit:
     def with_loss(self, loss: Loss) -> FittedModel:
         """Return the fit with its scores rescaled for a given loss."""
         codes, weights = self.data.public_codes, self.design.weights
-        rates = probabilities(self.model.raw_predict(codes)) @ weights
+        margins = self.model.raw_predict(codes)
+        rates = probabilities(margins) @ weights  # (n_targets,)
         factors = self.outcome_range.width * loss.logistic_rescaling(rates)
-        model = loss.from_logistic(self.model, codes, weights, self.outcome_range)
-        covariances = [factors[:, None, None] ** 2 * block for block in self.covariances]
-        variance = float((factors**2 * self.variances).sum())
-        return FittedModel(model, self.data, loss, covariances, self.drift, weights, variance)
+        squared_factors = factors**2
+        return FittedModel(
+            model=loss.from_logistic(self.model, codes, weights, self.outcome_range),
+            data=self.data,
+            loss=loss,
+            covariances=[squared_factors[:, None, None] * block for block in self.covariances],
+            drift=self.drift,
+            row_weights=weights,
+            variance=float((squared_factors * self.variances).sum()),
+        )

@@ -289,12 +289,14 @@ class NewtonBooster:
         """
         _, hessians = self.loss.gradient_hessian(self._public_margins)
         hessians = self.loss.hessian_unit * hessians / (2 * MAX_GRADIENT)
-        weighted = self.row_weights * hessians
-        sums = np.array([np.bincount(public_bins, values, minlength=size) for values in weighted])
+        weighted = self.row_weights * hessians  # (n_targets, m)
+        mean_hessians = weighted.sum(axis=1, keepdims=True)
         pseudo_weight = PUBLIC_PSEUDO_ROWS / max(self.n_public, 1.0)
+        rows = [np.bincount(public_bins, row, minlength=size) for row in weighted]
+        hessians_of_bins = np.array(rows)  # (n_targets, size), for one private row
         # at least 1e-9, since the sums are used as denominators
-        sums += pseudo_weight * weighted.sum(axis=1, keepdims=True) + 1e-9
-        return self.data.rows.n * sums
+        hessians_of_bins += pseudo_weight * mean_hessians + 1e-9
+        return self.data.rows.n * hessians_of_bins
 
     def _add_trees(
         self, budget: StageBudget, share: Fraction, persons: float, cover: TreeCover
@@ -387,24 +389,32 @@ class NewtonBooster:
         labels = np.arange(max(self.loss.n_targets, 2))
         # at any depth, a split that divides the public rows more evenly has a larger prior
         prior = tree_cover(splits, codes, binner.names, labels, depth=2).prior
+        by_prior = np.argsort(-prior, kind="stable")
         for depth, max_splits in MAX_SPLITS_OF_DEPTH.items():
-            indices = np.sort(np.argsort(-prior, kind="stable")[:max_splits])
+            indices = np.sort(by_prior[:max_splits])
             yield tree_cover(splits[indices], codes, binner.names, labels, depth)
 
     def _column_term(self, position: int) -> _BoostedTerm:
         """Return the term of a column with its initial scores."""
-        bins, offsets = self.data.binner.columns[position], self.data.binner.offsets
+        binner = self.data.binner
+        bins = binner.columns[position]
+        start, stop = binner.offsets[position], binner.offsets[position + 1]
+        scores = self.start.scores[:, start:stop] / MARGIN_UNIT
         public_bins = self.data.public_codes[position]
-        scores = self.start.scores[:, offsets[position] : offsets[position + 1]] / MARGIN_UNIT
-        kernel, guess = np.eye(bins.size), scores.copy()  # scores of categories are independent
+        kernel = np.eye(bins.size)  # scores of categories are independent
+        guess = scores.copy()
         if not bins.column.categorical:
-            ranks = self._bin_ranks(public_bins, bins.size - 1)  # the last bin: missing values
+            n_intervals = bins.size - 1  # the last bin is for missing values
+            ranks = self._bin_ranks(public_bins, n_intervals)
             kernel = smoothing_prior(ranks)
-            for target in range(len(guess)):
-                guess[target, :-1] = piecewise_linear_guess(guess[target, :-1], ranks)
+            for target_scores in guess:
+                target_scores[:-1] = piecewise_linear_guess(target_scores[:-1], ranks)
         variance = self.start_variances[position] if self.start_variances else None
-        posterior = self._posterior(kernel, scores, guess, public_bins, variance)
-        return _BoostedTerm(posterior, public_bins, partial(self.data.codes_of_column, position))
+        posterior = self._posterior(
+            kernel, scores, guess, public_bins=public_bins, start_variance=variance
+        )
+        bins_of_rows = partial(self.data.codes_of_column, position)
+        return _BoostedTerm(posterior, public_bins, bins_of_rows)
 
     def _tree_term(self, tree: DecisionTree) -> _BoostedTerm:
         """Return the term of a new tree with leaf scores of 0."""
@@ -435,7 +445,8 @@ class NewtonBooster:
         intervals. If only the public rank were used, an interval that contains nearly all rows
         would be close to all other intervals, and the prior would smooth across this interval.
         """
-        mass = np.bincount(public_bins, self.row_weights, minlength=n_bins + 1)[:n_bins]
+        mass = np.bincount(public_bins, self.row_weights, minlength=n_bins + 1)
+        mass = mass[:n_bins]  # without missing values
         mass = mass / max(mass.sum(), 1e-9)
         public_ranks = np.cumsum(mass) - mass / 2
         index_ranks = (np.arange(n_bins) + 0.5) / n_bins

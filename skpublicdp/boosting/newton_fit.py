@@ -148,8 +148,10 @@ def _sample_rows(
     """
     n_updates = N_PASSES * len(training.rows.columns)
     update_budget = budget.fraction(Fraction(1, n_updates))
-    noise = update_budget.variance(ledger.for_person(loss.sensitivity)) / (2 * MAX_GRADIENT) ** 2
-    n_rows = math.ceil(subsample_size(noise, MAX_FINE_BINS) / balance_factor)
+    sensitivity = ledger.for_person(loss.sensitivity)
+    noise_variance = update_budget.variance(sensitivity) / (2 * MAX_GRADIENT) ** 2
+    n_effective_rows = subsample_size(noise_variance, MAX_FINE_BINS)
+    n_rows = math.ceil(n_effective_rows / balance_factor)
     if 2 * n_rows > training.rows.n:
         return training
     # the set is random, since neighbouring tables need not have the same order of rows

@@ -77,16 +77,21 @@ def noisy_outcome_range(
         # without public rows, boosting starts from the mean, which therefore receives more of the
         # budget
         share = CLASS_COUNT_SHARE if training.n_joint_public else MAX_OUTCOME_SHARE
-        return OutcomeRange(mean=_noisy_mean(training, ledger, budget.fraction(share))), share
+        mean = _noisy_mean(training, ledger, budget.fraction(share))
+        return OutcomeRange(mean=mean), share
     fractions = _noisy_fractions(training, ledger, budget.fraction(share))
     edges = np.linspace(0.0, 1.0, N_OUTCOME_BINS + 1)
-    cdf = np.append(0.0, np.cumsum(fractions))
-    lower, upper = np.interp([TAIL_FRACTION, 1 - TAIL_FRACTION], cdf, edges)
+    cdf = np.append(0.0, np.cumsum(fractions))  # at the edges
+    levels = [TAIL_FRACTION, 1 - TAIL_FRACTION]
+    lower, upper = np.interp(levels, cdf, edges)
     extension = EXTENSION * (upper - lower)
-    low = math.floor(TARGET_LEVELS * max(lower - extension, 0.0)) / TARGET_LEVELS
-    high = math.ceil(TARGET_LEVELS * min(upper + extension, 1.0)) / TARGET_LEVELS
+    low = max(lower - extension, 0.0)
+    high = min(upper + extension, 1.0)
+    low = math.floor(TARGET_LEVELS * low) / TARGET_LEVELS
+    high = math.ceil(TARGET_LEVELS * high) / TARGET_LEVELS
     centres = (edges[:-1] + edges[1:]) / 2
-    return OutcomeRange(low, high, float(fractions @ np.clip(centres, low, high))), share
+    clipped_centres = np.clip(centres, low, high)
+    return OutcomeRange(low, high, mean=float(fractions @ clipped_centres)), share
 
 
 def _share_for_noise(

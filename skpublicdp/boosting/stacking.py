@@ -133,12 +133,18 @@ class _ModelPair:
         """Return the pair of models, with means and lengths computed on the public rows."""
         boosted = fitted.model.raw_predict(fitted.data.public_codes)
         of_public = np.array([boosted, public.of_public.astype(np.int64)])
-        means = np.rint(of_public @ fitted.row_weights).astype(np.int64)[..., None]
-        pair = cls(fitted, of_public, means, np.ones(2), is_calibrated)
-        lengths = [
-            max(float(np.quantile(_lengths(directions), LENGTH_QUANTILE)), MIN_LENGTH)
-            for directions in pair.directions(of_public)
-        ]
+        means = np.rint(of_public @ fitted.row_weights).astype(np.int64)  # (2, n_targets)
+        pair = cls(
+            fitted,
+            of_public=of_public,
+            means=means[..., None],
+            lengths=np.ones(2),
+            is_calibrated=is_calibrated,
+        )
+        lengths = []
+        for directions in pair.directions(of_public):
+            quantile = np.quantile(_lengths(directions), LENGTH_QUANTILE)
+            lengths.append(max(float(quantile), MIN_LENGTH))
         return replace(pair, lengths=np.array(lengths))
 
     @property
@@ -170,9 +176,11 @@ class _ModelPair:
     def baseline(self, margins: Integers, weights: Floats) -> Integers:
         """Return the weighted sum of the centred margins, plus a mixture of the mean margins."""
         boosted, public = margins - self.means
-        levels = np.array([1 - self.public_share(weights), self.public_share(weights)])
-        mixed = weights[0] * boosted + weights[1] * public
-        mixed += levels[0] * self.means[0] + levels[1] * self.means[1]
+        boosted_mean, public_mean = self.means
+        boosted_weight, public_weight = weights
+        share = self.public_share(weights)
+        mixed = boosted_weight * boosted + public_weight * public
+        mixed += (1 - share) * boosted_mean + share * public_mean
         total: Integers = np.rint(mixed).astype(np.int64)
         return total
 
@@ -210,14 +218,19 @@ def _noisy_sums(
 
     def sum_chunk(chunk: slice) -> Integers:
         """Return both sums over one chunk of rows, shape (2,)."""
-        boosted = pair.fitted.model.raw_predict(data.codes(chunk))
+        codes, y = data.codes(chunk), rows.y[chunk]
+        boosted = pair.fitted.model.raw_predict(codes)
         margins = np.array([boosted, rows.public_margins[:, chunk].astype(np.int64)])
-        gradients, _ = pair.loss.gradient_hessian(pair.baseline(margins, weights), rows.y[chunk])
-        products = np.zeros((2, len(gradients[0])))
-        clipped = pair.clipped(pair.directions(margins))
+        baseline = pair.baseline(margins, weights)
+        gradients, _ = pair.loss.gradient_hessian(baseline, y)  # (n_targets, k)
+        directions = pair.directions(margins)
+        clipped = pair.clipped(directions)  # (2, n_targets, k)
+        n_rows = len(gradients[0])
+        products = np.zeros((2, n_rows))
         for target, gradient in enumerate(gradients):
             products += DIRECTION_UNIT * gradient * clipped[:, target]
-        sums: Integers = np.rint(products).astype(np.int64).sum(axis=1)
+        integers = np.rint(products).astype(np.int64)
+        sums: Integers = integers.sum(axis=1)
         return sums
 
     measured = ledger.add_noise(

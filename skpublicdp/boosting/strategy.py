@@ -265,6 +265,7 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
         Strategy equivalent to A, but without the directions that A hardly measures.
     """
     size = len(shares)
+    identity = np.eye(size)
     C = np.diag(shares) - np.outer(shares, shares)
     values, vectors = np.linalg.eigh(prior)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -277,15 +278,18 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
         norms = np.sqrt((B**2).sum(axis=0))
         A = B / norms
         design = A @ C @ root
-        # precision of standard normal variables z, for scores root @ z
-        precision = np.eye(size) + design.T @ design / noise
-        posterior = root @ np.linalg.inv(precision) @ root.T
-        weighted = C @ posterior  # its trace is the row-weighted posterior variance
-        slope_of_A = -2 / noise * A @ (weighted @ C @ posterior @ C)
+        # the scores are root @ z for standard normal variables z
+        precision = identity + design.T @ design / noise
+        covariance = np.linalg.inv(precision)
+        posterior = root @ covariance @ root.T
+        weighted = C @ posterior
+        trace = float(np.trace(weighted))
+        inner_slope = weighted @ C @ posterior @ C
+        slope_of_A = -2 / noise * A @ inner_slope
         # B changes A only orthogonally to the columns of A, whose norms are fixed
-        parallel = A * (A * slope_of_A).sum(axis=0)
-        slope_of_B = (slope_of_A - parallel) / norms
-        return scale * float(np.trace(weighted)), scale * slope_of_B.ravel()
+        parallel = (A * slope_of_A).sum(axis=0)
+        slope_of_B = (slope_of_A - A * parallel) / norms
+        return scale * trace, scale * slope_of_B.ravel()
 
     # start near AᵀA = K^(1/2), with a random part that breaks symmetries at which gradients vanish
     start = (vectors * np.maximum(values, 1e-9) ** 0.25) @ vectors.T

@@ -160,7 +160,8 @@ class TermPosterior:
         hessian_of_direction = (H[:, None] @ basis**2)[..., 0, :]  # (n, n_targets, n_bins)
         ratios = PRIOR_VARIANCES * np.maximum(eigenvalues, 0.0)[..., None]
         explained = np.einsum("ntj,ntjs->ns", hessian_of_direction, 1 / (1 + ratios))
-        prior_trace = float((H * np.diag(self._kernel)).sum())
+        kernel_diagonal = np.diag(self._kernel)
+        prior_trace = float((H * kernel_diagonal).sum())
         relative_traces = prior_trace - PRIOR_VARIANCES * explained  # tr(H C) / v
         weights = PRIOR_VARIANCES * self._variance_weights
         losses: Floats = relative_traces @ weights / 2
@@ -223,19 +224,25 @@ class TermPosterior:
         # log evidence of each mixture component, up to a common constant
         squares = projected[..., None] ** 2
         explained = squares * (ratios / (1 + ratios)) - np.log1p(ratios)
-        residual_squares = (residuals**2).sum(axis=(1, 2))[:, None]
-        log_evidence = (explained.sum(axis=(1, 2)) - residual_squares) / 2  # (n_means, n_variances)
+        explained_sums = explained.sum(axis=(1, 2))  # (n_means, n_variances)
+        residual_sums = (residuals**2).sum(axis=(1, 2))  # (n_means,)
+        log_evidence = (explained_sums - residual_sums[:, None]) / 2
         zero_evidence = -float((z**2).sum()) / 2
         # subtract the maximum to avoid overflow in the exponential
         max_evidence = max(float(log_evidence.max()), zero_evidence)
         weights = np.exp(log_evidence - max_evidence)
-        self.gain = float(np.log(weights.mean())) + max_evidence - zero_evidence
-        weights /= weights.sum() + np.exp(zero_evidence - max_evidence)
+        zero_weight = np.exp(zero_evidence - max_evidence)
+        mean_evidence = float(np.log(weights.mean())) + max_evidence
+        self.gain = mean_evidence - zero_evidence
+        weights /= weights.sum() + zero_weight
         self._variance_weights = weights.sum(axis=0)
 
-        basis = (self._kernel * A[:, None, :]) @ eigenvectors  # K A in the eigenbasis of A K A
-        shrunk = projected[..., None] * (PRIOR_VARIANCES / (1 + ratios))
-        means = basis @ shrunk + self._prior_means[..., None]  # of all components, (..., n_bins, s)
+        KA = self._kernel * A[:, None, :]
+        basis = KA @ eigenvectors
+        posterior_variances = PRIOR_VARIANCES / (1 + ratios)
+        shrunk = projected[..., None] * posterior_variances
+        means = basis @ shrunk + self._prior_means[..., None]
+        # means: (n_means, n_targets, n_bins, n_variances)
         scores: Floats = np.einsum("cs,ctis->ti", weights, means)
 
         # law of total covariance, within and between the components of the mixture
@@ -250,8 +257,10 @@ class TermPosterior:
         weights = weights * self._prior_weights(self._start_variance)  # had equal prior weights
         zero_weight = 1 - self._variance_weights.sum()
         total_weight = weights.sum() + zero_weight
-        weights, zero_weight = weights / total_weight, zero_weight / total_weight
-        error_moments = _second_moments(means - scores[..., None], weights)
+        weights = weights / total_weight
+        zero_weight = zero_weight / total_weight
+        errors = means - scores[..., None]
+        error_moments = _second_moments(errors, weights)
         zero_moments = zero_weight * scores[:, :, None] * scores[:, None]
         covariance_within = self._covariance_within(weights, basis, ratios)
         self.error_covariance = covariance_within + (error_moments + zero_moments)
@@ -283,8 +292,10 @@ class TermPosterior:
         centre = np.clip(centre, log_variances[0], log_variances[-1])
         standardised = (log_variances - centre) / START_LOG_VARIANCE_SD
         prior = np.exp(-(standardised**2) / 2)
-        has_start = np.array([mean.any() for mean in self._prior_means])
-        weights: Floats = np.where(has_start[:, None], prior / prior.mean(), 1.0)
+        prior = prior / prior.mean()
+        has_start = [mean.any() for mean in self._prior_means]
+        is_around_start = np.array(has_start)[:, None]  # (n_means, 1)
+        weights: Floats = np.where(is_around_start, prior, 1.0)
         return weights
 
 

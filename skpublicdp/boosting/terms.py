@@ -277,22 +277,28 @@ class LocalExplanation:
 
     def _describe_row(self, row: int) -> str:
         """Return a text table for one row: its strongest terms, the remainder, and the total."""
-        # one column of numbers per target
         contributions = self.contributions[row].reshape(len(self.terms), -1)
-        order = np.argsort(-np.abs(contributions).max(axis=1), kind="stable")
+        # contributions: (n_terms, n_targets)
+        strengths = np.abs(contributions).max(axis=1)
+        order = np.argsort(-strengths, kind="stable")
         strong, weak = order[:N_TERMS_SHOWN], order[N_TERMS_SHOWN:]
-        table = [("intercept", "", np.atleast_1d(self.intercept))]
-        for term in strong.tolist():
-            table.append((self.terms[term], self.cells[row, term], contributions[term]))
+
+        names = ["intercept", *(self.terms[term] for term in strong)]
+        cells = ["", *self.cells[row, strong]]
+        numbers = [self.intercept, *contributions[strong]]
         if len(weak):
-            table.append((f"{len(weak)} weaker", "", contributions[weak].sum(axis=0)))
-        table.append(("total", "", np.atleast_1d(self.total[row])))
-        name_width = max(len(name) for name, _, _ in table)
-        cell_width = max(len(cell) for _, cell, _ in table)
+            names.append(f"{len(weak)} weaker")
+            cells.append("")
+            numbers.append(contributions[weak].sum(axis=0))
+        names.append("total")
+        cells.append("")
+        numbers.append(self.total[row])
+
+        name_width, cell_width = max(map(len, names)), max(map(len, cells))
         lines = []
-        for name, cell, values in table:
-            numbers = "  ".join(f"{value:+9.4g}" for value in values)
-            lines.append(f"{name:{name_width}}  {cell:{cell_width}}  {numbers}")
+        for name, cell, by_target in zip(names, cells, numbers, strict=True):
+            texts = "  ".join(f"{number:+9.4g}" for number in np.atleast_1d(by_target))
+            lines.append(f"{name:{name_width}}  {cell:{cell_width}}  {texts}")
         return "\n".join(lines)
 
 
