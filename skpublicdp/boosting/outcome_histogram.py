@@ -85,13 +85,14 @@ def noisy_outcome_range(
     levels = [TAIL_FRACTION, 1 - TAIL_FRACTION]
     lower, upper = np.interp(levels, cdf, edges)
     extension = EXTENSION * (upper - lower)
-    low = max(lower - extension, 0.0)
-    high = min(upper + extension, 1.0)
-    low = math.floor(TARGET_LEVELS * low) / TARGET_LEVELS
-    high = math.ceil(TARGET_LEVELS * high) / TARGET_LEVELS
+    min_outcome = max(lower - extension, 0.0)
+    max_outcome = min(upper + extension, 1.0)
+    low = math.floor(TARGET_LEVELS * min_outcome) / TARGET_LEVELS
+    high = math.ceil(TARGET_LEVELS * max_outcome) / TARGET_LEVELS
     centres = (edges[:-1] + edges[1:]) / 2
     clipped_centres = np.clip(centres, low, high)
-    return OutcomeRange(low, high, mean=float(fractions @ clipped_centres)), share
+    mean = float(fractions @ clipped_centres)
+    return OutcomeRange(low, high, mean), share
 
 
 def _share_for_noise(

@@ -277,28 +277,27 @@ class LocalExplanation:
 
     def _describe_row(self, row: int) -> str:
         """Return a text table for one row: its strongest terms, the remainder, and the total."""
-        contributions = self.contributions[row].reshape(len(self.terms), -1)
-        # contributions: (n_terms, n_targets)
+        n_terms = len(self.terms)
+        contributions = self.contributions[row].reshape(n_terms, -1)  # (n_terms, n_targets)
         strengths = np.abs(contributions).max(axis=1)
         order = np.argsort(-strengths, kind="stable")
-        strong, weak = order[:N_TERMS_SHOWN], order[N_TERMS_SHOWN:]
-
-        names = ["intercept", *(self.terms[term] for term in strong)]
-        cells = ["", *self.cells[row, strong]]
-        numbers = [self.intercept, *contributions[strong]]
+        table = [("intercept", "", np.atleast_1d(self.intercept))]
+        for term in order[:N_TERMS_SHOWN].tolist():
+            entry = self.terms[term], self.cells[row, term], contributions[term]
+            table.append(entry)
+        weak = order[N_TERMS_SHOWN:]
         if len(weak):
-            names.append(f"{len(weak)} weaker")
-            cells.append("")
-            numbers.append(contributions[weak].sum(axis=0))
-        names.append("total")
-        cells.append("")
-        numbers.append(self.total[row])
+            rest = contributions[weak].sum(axis=0)
+            table.append((f"{len(weak)} weaker", "", rest))
+        total = np.atleast_1d(self.total[row])
+        table.append(("total", "", total))
 
-        name_width, cell_width = max(map(len, names)), max(map(len, cells))
+        name_width = max(len(name) for name, _, _ in table)
+        cell_width = max(len(cell) for _, cell, _ in table)
         lines = []
-        for name, cell, by_target in zip(names, cells, numbers, strict=True):
-            texts = "  ".join(f"{number:+9.4g}" for number in np.atleast_1d(by_target))
-            lines.append(f"{name:{name_width}}  {cell:{cell_width}}  {texts}")
+        for name, cell, by_target in table:
+            numbers = "  ".join(f"{number:+9.4g}" for number in by_target)
+            lines.append(f"{name:{name_width}}  {cell:{cell_width}}  {numbers}")
         return "\n".join(lines)
 
 
