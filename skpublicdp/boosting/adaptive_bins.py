@@ -165,8 +165,9 @@ class BinSplitter:
         """
         bin_of_fine_bin = self.data.bin_of_fine_bin[column]
         bins = bin_of_fine_bin.astype(np.intp)
-        fine_bins = self.data.rows.fine_binner.columns[column]
-        fine_bin_starts = np.concatenate([[-np.inf], fine_bins.cuts, [-np.inf]])
+        fine_binner = self.data.rows.fine_binner
+        fine_cuts = fine_binner.columns[column].cuts
+        fine_bin_starts = np.concatenate([[-np.inf], fine_cuts, [-np.inf]])
         cut_of_bin = np.append(candidates, np.inf)
         is_upper_half = fine_bin_starts >= cut_of_bin[bins]
         halves = 2 * bins + is_upper_half

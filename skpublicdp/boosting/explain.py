@@ -195,30 +195,31 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
     pairs = []
     for columns, positions in trees_of_pair.items():
         first, second = (binner.columns[column] for column in columns)
-        grid = np.indices((first.size, second.size)).reshape(2, -1)
+        table_shape = first.size, second.size
+        first_bins, second_bins = np.indices(table_shape).reshape(2, -1)  # (n_cells,)
         # codes of all columns; since the trees depend on only two columns, the other codes are
         # arbitrary
-        grid_codes = [grid[0]] * len(codes)
-        grid_codes[columns[1]] = grid[1]
+        grid_codes = [first_bins] * len(codes)
+        grid_codes[columns[1]] = second_bins
         leaves = [apply_tree(model.trees[position].splits, grid_codes) for position in positions]
-        leaf_scores = [described_trees[position].scores for position in positions]
-        leaf_variances = [described_trees[position].deviations ** 2 for position in positions]
-        n_targets, table_shape = len(model.intercepts), (first.size, second.size)
-        cell_of_row = codes[columns[0]].astype(np.intp) * second.size + codes[columns[1]]
-        counts = np.bincount(cell_of_row, minlength=first.size * second.size)
-        pairs.append(
-            Pair(
-                names=(first.column.name, second.column.name),
-                trees=tuple(positions),
-                cells=(tuple(first.labels), tuple(second.labels)),
-                cuts=(first.cuts, second.cuts),
-                shares=(counts / len(cell_of_row)).reshape(table_shape),
-                scores=_sum_leaf_values(leaf_scores, leaves).reshape(n_targets, *table_shape),
-                deviations=np.sqrt(_sum_leaf_values(leaf_variances, leaves)).reshape(
-                    n_targets, *table_shape
-                ),
-            )
+        trees = [described_trees[position] for position in positions]
+        leaf_scores = [tree.scores for tree in trees]
+        leaf_variances = [tree.deviations**2 for tree in trees]
+        scores = _sum_leaf_values(leaf_scores, leaves)  # (n_targets, n_cells)
+        variances = _sum_leaf_values(leaf_variances, leaves)
+        first_codes, second_codes = (codes[column] for column in columns)
+        cell_of_row = first_codes.astype(np.intp) * second.size + second_codes
+        counts = np.bincount(cell_of_row, minlength=len(first_bins))
+        described_pair = Pair(
+            names=(first.column.name, second.column.name),
+            trees=tuple(positions),
+            cells=(tuple(first.labels), tuple(second.labels)),
+            cuts=(first.cuts, second.cuts),
+            shares=(counts / len(cell_of_row)).reshape(table_shape),
+            scores=scores.reshape(-1, *table_shape),
+            deviations=np.sqrt(variances).reshape(-1, *table_shape),
         )
+        pairs.append(described_pair)
     return tuple(pairs)
 
 
@@ -282,8 +283,10 @@ def source_importances(model: AdditiveModel, binner: Binner, public_codes: BinCo
         counts[-2] = 0  # the bin for other categories and for members that are 0 in all public rows
         scores = model.scores[:, start:stop]
         centred = scores - (scores @ counts)[:, None] / counts.sum()
-        bin_of_member = bins.bin_of_category[list(bins.column.category_codes)]
-        weights = (np.abs(centred).sum(axis=0) * counts)[bin_of_member]
+        total_deviations = np.abs(centred).sum(axis=0) * counts  # (n_bins,)
+        member_codes = list(bins.column.category_codes)
+        bin_of_member = bins.bin_of_category[member_codes]
+        weights = total_deviations[bin_of_member]
         if not weights.any():  # the model consists of trees only
             weights = counts[bin_of_member]
         importances.append(importance * weights / weights.sum())

@@ -81,7 +81,8 @@ def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.in
         column_table = table[:, start:stop]  # a view of `table`
         for target, target_values in enumerate(values):
             # doubles are exact here: the sums are integers far below 2^53
-            column_table[target] = np.bincount(bin_of_row, weights=target_values, minlength=size)
+            sums = np.bincount(bin_of_row, weights=target_values, minlength=size)
+            column_table[target] = sums
         column_table[-1] = np.bincount(bin_of_row, minlength=size)
     return table
 

@@ -72,7 +72,13 @@ def noisy_outcome_range(
     Fraction
         Share of the budget that was spent.
     """
-    share = _share_for_noise(MAX_COUNT_NOISE, Sensitivity(2, 2), training, ledger, budget)
+    share = _share_for_noise(
+        MAX_COUNT_NOISE,
+        Sensitivity(2, 2),
+        training=training,
+        ledger=ledger,
+        budget=budget,
+    )
     if share > MAX_OUTCOME_SHARE:
         # without public rows, boosting starts from the mean, which therefore receives more of the
         # budget

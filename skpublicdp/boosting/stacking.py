@@ -218,7 +218,8 @@ def _noisy_sums(
 
     def sum_chunk(chunk: slice) -> Integers:
         """Return both sums over one chunk of rows, shape (2,)."""
-        codes, y = data.codes(chunk), rows.y[chunk]
+        codes = data.codes(chunk)
+        y = rows.y[chunk]
         boosted = pair.fitted.model.raw_predict(codes)
         margins = np.array([boosted, rows.public_margins[:, chunk].astype(np.int64)])
         baseline = pair.baseline(margins, weights)

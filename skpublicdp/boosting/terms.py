@@ -281,22 +281,25 @@ class LocalExplanation:
         contributions = self.contributions[row].reshape(n_terms, -1)  # (n_terms, n_targets)
         strengths = np.abs(contributions).max(axis=1)
         order = np.argsort(-strengths, kind="stable")
-        table = [("intercept", "", np.atleast_1d(self.intercept))]
+        intercept = np.atleast_1d(self.intercept)
+        table = [("intercept", "", intercept)]
         for term in order[:N_TERMS_SHOWN].tolist():
-            entry = self.terms[term], self.cells[row, term], contributions[term]
-            table.append(entry)
+            name, cell = self.terms[term], self.cells[row, term]
+            table.append((name, cell, contributions[term]))
         weak = order[N_TERMS_SHOWN:]
-        if len(weak):
-            rest = contributions[weak].sum(axis=0)
-            table.append((f"{len(weak)} weaker", "", rest))
+        n_weak = len(weak)
+        if n_weak:
+            weak_total = contributions[weak].sum(axis=0)
+            table.append((f"{n_weak} weaker", "", weak_total))
         total = np.atleast_1d(self.total[row])
         table.append(("total", "", total))
 
-        name_width = max(len(name) for name, _, _ in table)
-        cell_width = max(len(cell) for _, cell, _ in table)
+        names, cells, _ = zip(*table, strict=True)
+        name_width, cell_width = max(map(len, names)), max(map(len, cells))
         lines = []
         for name, cell, by_target in table:
-            numbers = "  ".join(f"{number:+9.4g}" for number in by_target)
+            texts = [f"{number:+9.4g}" for number in by_target]
+            numbers = "  ".join(texts)
             lines.append(f"{name:{name_width}}  {cell:{cell_width}}  {numbers}")
         return "\n".join(lines)
 

@@ -76,20 +76,23 @@ def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
     bin_of_value = np.searchsorted(bins.cuts, public_values)
     counts = np.bincount(bin_of_value, minlength=n_intervals)
     sums = np.bincount(bin_of_value, public_values, minlength=n_intervals)
-    has_mean = (counts > 0) & np.isfinite(sums)  # a sum of values near the largest float overflows
+    # a sum of values near the largest float overflows
+    has_mean = (counts > 0) & np.isfinite(sums)
     means = sums[has_mean] / counts[has_mean]
     centres[has_mean] = means
 
     window = max(1, round(n_intervals / SLOPE_WINDOW))
     positions = np.arange(n_intervals)
-    upper = np.minimum(positions + window, n_intervals - 1)
+    last = n_intervals - 1
+    upper = np.minimum(positions + window, last)
     lower = np.maximum(positions - window, 0)
     with np.errstate(over="ignore"):  # a slope is 0 in an infinite run, and infinite in a tiny one
         runs = centres[upper] - centres[lower]
         rises = scores[upper] - scores[lower]
         slopes = np.divide(rises, runs, out=np.zeros(n_intervals), where=runs > 0)
     # since the outermost bins are wide, the steepest slope is conservatively assumed there
-    slopes[[0, -1]] = np.abs(slopes).max()
+    steepest = np.abs(slopes).max()
+    slopes[[0, -1]] = steepest
     return PiecewiseLinear(centres, slopes, low, high)
 
 
@@ -115,7 +118,8 @@ class PredictionVariance:
         self._lines: list[PiecewiseLinear | None] = []  # None for columns without cuts
         for bins, (start, stop) in zip(binner.columns, pairwise(binner.offsets), strict=True):
             scores: Floats = model.scores[0, start:stop] * score_unit
-            line = piecewise_linear(bins, scores) if len(bins.cuts) else None
+            is_numeric = len(bins.cuts) > 0
+            line = piecewise_linear(bins, scores) if is_numeric else None
             self._lines.append(line)
         self._trees: tuple[DecisionTree, ...] = model.trees
         term = fitted.public_term
@@ -125,9 +129,10 @@ class PredictionVariance:
         errors = fitted.error_covariances or fitted.covariances
         for codes, covariances in zip(terms, errors, strict=True):
             n_bins = covariances.shape[-1]
-            shares = np.bincount(codes, minlength=n_bins) / len(codes)
-            deviations = centred_deviations(covariances, shares)[0]
-            self._variances.append((margin_size * deviations) ** 2)
+            counts = np.bincount(codes, minlength=n_bins)
+            shares = counts / len(codes)
+            deviations = margin_size * centred_deviations(covariances, shares)[0]
+            self._variances.append(deviations**2)
 
     def _codes_of_terms(self, codes: BinCodes) -> list[BinCodes]:
         """Return the rows' bins in each column, followed by their leaves in each tree."""
