@@ -199,7 +199,7 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
         first_bins, second_bins = np.indices(table_shape).reshape(2, -1)  # (n_cells,)
         # codes of all columns; since the trees depend on only two columns, the other codes are
         # arbitrary
-        grid_codes = [first_bins] * len(codes)
+        grid_codes: list[BinCodes] = [first_bins] * len(codes)
         grid_codes[columns[1]] = second_bins
         leaves = [apply_tree(model.trees[position].splits, grid_codes) for position in positions]
         trees = [described_trees[position] for position in positions]

@@ -109,11 +109,7 @@ class NewtonBooster:
 
     @property
     def model(self) -> AdditiveModel:
-        """Current model, with integer scores."""
-        return self._current_model()
-
-    def _current_model(self) -> AdditiveModel:
-        """Return the initial model, updated with the current column scores and all new trees."""
+        """Initial model, updated with the current integer scores of columns and all new trees."""
         scores = [term.integer_scores for term in self._terms]
         trees = (term.tree for term in self._terms if term.tree is not None)
         return replace(
@@ -167,37 +163,38 @@ class NewtonBooster:
         min_passes = 1 if splits is None else 2
         n_passes = max(min(N_PASSES, max_passes or N_PASSES), min_passes)
         generator = np.random.default_rng(0)  # a public seed that determines the order of terms
-        first_pass_share = Fraction(1, n_passes)
+        pass_share = Fraction(1, n_passes)
         if n_passes == 1:
             self._use_all_rows(all_data)
         for position in generator.permutation(self._n_columns).tolist():
-            self.update_term(position, budget.fraction(first_pass_share / self._n_columns))
-        unspent_share = 1 - first_pass_share
+            self.update_term(position, budget.fraction(pass_share / self._n_columns))
+        unspent_share = 1 - pass_share
+
         if splits is not None:
             persons = effective_rows / self.ledger.rows_per_person
             for cover in self._tree_covers(splits):
                 unspent_share = self._add_trees(budget, unspent_share, persons, cover)
+
         for passes_left in range(n_passes - 1, 0, -1):
-            switch_to_all_rows = passes_left == 1 and all_data is not None
-            if switch_to_all_rows:
+            is_on_all_rows = passes_left == 1 and all_data is not None
+            if is_on_all_rows:
                 for term in self._terms[: self._n_columns]:
                     term.posterior.reset_statistics()  # sums over all rows have another scale
             allocation = self._allocate(budget.fraction(unspent_share), passes_left)
             pass_share = unspent_share / passes_left
             unspent_share -= pass_share
             order = generator.permutation(len(self._terms)).tolist()
-            positions = [position for position in order if allocation[position]]
-            if switch_to_all_rows:
+            if is_on_all_rows:
                 # the leaves contain enough rows for the sampling error to be negligible, so trees
-                # are updated on the subsample
-                for position in positions:
-                    if position >= self._n_columns:
-                        share = pass_share * allocation[position]
-                        self.update_term(position, budget.fraction(share))
-                positions = [position for position in positions if position < self._n_columns]
-                self._use_all_rows(all_data)
-            for position in positions:
-                self.update_term(position, budget.fraction(pass_share * allocation[position]))
+                # are updated on the subsample, before the columns
+                order.sort(key=lambda position: position < self._n_columns)
+            for position in order:
+                if is_on_all_rows and position < self._n_columns:
+                    self._use_all_rows(all_data)
+                    is_on_all_rows = False
+                if allocation[position]:
+                    share = pass_share * allocation[position]
+                    self.update_term(position, budget.fraction(share))
 
     def _allocate(self, budget: StageBudget, n_passes: int) -> list[Fraction]:
         """Divide the budget of a pass among the terms by Neyman allocation.
@@ -233,7 +230,7 @@ class NewtonBooster:
         """
         if all_data is None:
             return
-        self.data, self.margins = all_data, all_data.margins(self._current_model())
+        self.data, self.margins = all_data, all_data.margins(self.model)
         for position, term in enumerate(self._terms):
             if term.tree is None:
                 term.bins_of_rows = partial(all_data.codes_of_column, position)
@@ -292,8 +289,8 @@ class NewtonBooster:
         weighted = self.row_weights * hessians  # (n_targets, m)
         mean_hessians = weighted.sum(axis=1, keepdims=True)
         pseudo_weight = PUBLIC_PSEUDO_ROWS / max(self.n_public, 1.0)
-        rows = [np.bincount(public_bins, row, minlength=size) for row in weighted]
-        hessians_of_bins = np.array(rows)  # (n_targets, size), for one private row
+        by_target = [np.bincount(public_bins, row, minlength=size) for row in weighted]
+        hessians_of_bins = np.array(by_target, dtype=np.float64)  # (n_targets, size), per row
         # at least 1e-9, since the sums are used as denominators
         hessians_of_bins += pseudo_weight * mean_hessians + 1e-9
         return self.data.rows.n * hessians_of_bins

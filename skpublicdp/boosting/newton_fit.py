@@ -12,11 +12,9 @@ from skpublicdp.boosting.adaptive_bins import BIN_SPLIT_SHARE, BinSplitter
 from skpublicdp.boosting.additive_fit import fit_histograms
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.bin_splits import (
-    BinSplits,
     candidate_splits,
     refine_splits,
 )
-from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import (
     MAX_FINE_BINS,
     Binner,
@@ -116,20 +114,31 @@ def fit_newton(
     n_public = start.design.effective_size if training.n_joint_public else 0.0
     start_variances = _start_variances(start, final_loss) if training.is_regression else []
     booster = NewtonBooster(
-        model, data, margins, weights, n_public, loss, ledger, gradient_variance, start_variances
+        start=model,
+        data=data,
+        margins=margins,
+        row_weights=weights,
+        n_public=n_public,
+        loss=loss,
+        ledger=ledger,
+        gradient_variance=gradient_variance,
+        start_variances=start_variances,
     )
-    splits = _refined_splits(start.data, data.binner) if trees else None
+    splits = None
+    if trees:  # chosen on coarse bins but expressed in finer bins
+        coarse_splits = candidate_splits(coarse, start.data.public_codes)
+        splits = refine_splits(coarse_splits, coarse, data.binner)
     all_data = None if sample is training else replace(data, rows=training.rows)
     booster.fit(budget, effective_rows, splits, max_rounds, all_data)
     variance = float(mean_variances(booster.public_bins, booster.covariances, weights).sum())
     return FittedModel(
-        booster.model,
-        data,
-        final_loss,
-        booster.covariances,
-        start.drift,
-        weights,
-        variance,
+        model=booster.model,
+        data=data,
+        loss=final_loss,
+        covariances=booster.covariances,
+        drift=start.drift,
+        row_weights=weights,
+        variance=variance,
         error_covariances=booster.error_covariances,
     )
 
@@ -214,9 +223,3 @@ def _start_variances(start: LogisticFit, loss: Loss) -> list[float]:
 def _refined_model(model: AdditiveModel, coarse: Binner, fine: Binner) -> AdditiveModel:
     """Return the same model, expressed in bins that refine the `coarse` bins."""
     return replace(model, scores=refine_scores(model.scores, coarse, fine), offsets=fine.offsets)
-
-
-def _refined_splits(coarse: BinnedData, fine: Binner) -> BinSplits:
-    """Return the candidate splits for trees, chosen on coarse bins but expressed in finer bins."""
-    splits = candidate_splits(coarse.binner, coarse.public_codes)
-    return refine_splits(splits, coarse.binner, fine)

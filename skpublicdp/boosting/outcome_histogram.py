@@ -72,13 +72,14 @@ def noisy_outcome_range(
     Fraction
         Share of the budget that was spent.
     """
-    share = _share_for_noise(
-        MAX_COUNT_NOISE,
-        Sensitivity(2, 2),
-        training=training,
-        ledger=ledger,
-        budget=budget,
-    )
+    # share of the budget, as a function of public numbers, at which the noise is acceptable
+    sensitivity = ledger.for_person(Sensitivity(2, 2))
+    deviation = math.sqrt(budget.variance(sensitivity))
+    relative_noise = deviation / (training.rows.n * MAX_COUNT_NOISE)
+    # the noise is proportional to 1 / ε or to 1 / μ
+    needed_share = relative_noise if budget.pure else relative_noise**2
+    rounded_share = Fraction(math.ceil(1000 * needed_share), 1000)
+    share = max(rounded_share, CLASS_COUNT_SHARE)
     if share > MAX_OUTCOME_SHARE:
         # without public rows, boosting starts from the mean, which therefore receives more of the
         # budget
@@ -99,24 +100,6 @@ def noisy_outcome_range(
     clipped_centres = np.clip(centres, low, high)
     mean = float(fractions @ clipped_centres)
     return OutcomeRange(low, high, mean), share
-
-
-def _share_for_noise(
-    max_noise: float,
-    sensitivity: Sensitivity,
-    training: TrainingData,
-    ledger: Ledger,
-    budget: StageBudget,
-) -> Fraction:
-    """Return the budget share, at least `CLASS_COUNT_SHARE`, at which a sum has acceptable noise.
-
-    The share is a function of public numbers and can exceed 1.
-    """
-    deviation = math.sqrt(budget.variance(ledger.for_person(sensitivity)))
-    relative_noise = deviation / (training.rows.n * max_noise)
-    # the noise is proportional to 1 / ε or to 1 / μ
-    needed = relative_noise if budget.pure else relative_noise**2
-    return max(Fraction(math.ceil(1000 * needed), 1000), CLASS_COUNT_SHARE)
 
 
 def _noisy_fractions(training: TrainingData, ledger: Ledger, budget: StageBudget) -> Floats:

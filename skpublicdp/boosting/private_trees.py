@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -93,9 +92,9 @@ def _fit_voting_trees(
     learning_rate: float | None,
     later_share: Fraction,
 ) -> tuple[LogisticFit, StageBudget]:
-    """Fit voting trees, each of which changes the log-odds by a constant.
+    """Fit voting trees, each of which changes the log-odds by a constant of the learning rate.
 
-    The arguments are those of `fit_trees`.
+    The share `later_share` of the budget is kept for a later release.
     """
     data = training.binned
     if n_trees is None:
@@ -161,7 +160,7 @@ def _fit_trees_with_noisy_leaves(
 ) -> tuple[LogisticFit, StageBudget]:
     """Estimate the covariate shift, and spend the remaining budget on trees with noisy leaves.
 
-    The arguments and return values are those of `fit_trees`.
+    The share `later_share` of the budget is kept for a later release.
     """
     budget, data = StageBudget(ledger.epsilon, pure=True), training.binned
     if ledger.fits(budget.event):
@@ -301,18 +300,17 @@ class PrivateTreeBooster:
             # the tree was drawn on rows that a model of the public labels misclassifies, so it may
             # add nothing to this model (all warm starts except the first)
             posterior = _leaf_posterior(
-                leaf_rows, statistics, offsets, is_positive, may_be_zero=i > 0
+                leaf_rows, statistics, offsets, is_positive=is_positive, may_be_zero=i > 0
             )
             posteriors.append(posterior)
-        weights = evidence_weights(np.array([posterior.evidence for posterior in posteriors]))
+        scores, covariances, evidence, gains = zip(*posteriors, strict=True)
+        weights = evidence_weights(np.array(evidence))
         if len(models) > 1:
             self._set_model(mix_models(self._warm_starts, weights))
-        values = np.tensordot(weights, [posterior.scores for posterior in posteriors], axes=1)
-        self.tree_covariances.append(
-            np.tensordot(weights, [posterior.covariances for posterior in posteriors], axes=1)
-        )
-        self._add_tree(tree, np.rint(MARGIN_UNIT * values).astype(np.int64))
-        return float(weights @ [posterior.gain for posterior in posteriors])
+        self.tree_covariances.append(np.tensordot(weights, covariances, axes=1))
+        leaf_values = np.tensordot(weights, scores, axes=1)
+        self._add_tree(tree, np.rint(MARGIN_UNIT * leaf_values).astype(np.int64))
+        return float(weights @ gains)
 
     def _noisy_leaf_sums(
         self, tree: DecisionTree, Z: Floats, noise: Gaussian | Pure
@@ -394,16 +392,6 @@ def leaf_gradients(
     return total
 
 
-@dataclass(frozen=True, eq=False)
-class _LeafPosterior:
-    """Gaussian posterior of the leaf values of a single tree."""
-
-    scores: Floats  # (n_targets, n_leaves): posterior means
-    covariances: Floats  # (n_targets, n_leaves, n_leaves)
-    evidence: float  # log marginal likelihood, up to a constant
-    gain: float  # log Bayes factor in favour of the leaf values, compared with zero values
-
-
 def _leaf_posterior(
     design: WeightedPublicRows,
     statistics: Sequence[NoisyStatistic],
@@ -411,7 +399,7 @@ def _leaf_posterior(
     is_positive: NDArray[np.bool_],
     *,
     may_be_zero: bool,
-) -> _LeafPosterior:
+) -> tuple[Floats, Floats, float, float]:
     """Return the posterior of the leaf values, given the noisy gradient sums of each target.
 
     The prior means depend on the drawn labels: they are positive for leaves with the target's
@@ -430,6 +418,17 @@ def _leaf_posterior(
         For each target, whether a leaf was drawn with the target's label.
     may_be_zero : bool
         Whether the average includes the alternative that all leaf values are zero.
+
+    Returns
+    -------
+    scores : ndarray of float64, shape (n_targets, n_leaves)
+        Posterior means.
+    covariances : ndarray of float64, shape (n_targets, n_leaves, n_leaves)
+        Posterior covariances.
+    evidence : float
+        Log marginal likelihood, up to a constant.
+    gain : float
+        Log Bayes factor in favour of the leaf values, compared with zero values.
     """
 
     def fit(prior_mean: float) -> list[tuple[GaussianPosterior, float]]:
@@ -459,4 +458,4 @@ def _leaf_posterior(
     if may_be_zero:
         # marginal likelihood of the mixture, where each component has a prior probability of 1/2
         evidence = float(np.logaddexp(evidence, zero_evidence) - np.log(2))
-    return _LeafPosterior(weight * scores, weight * (covariances + between), evidence, gain)
+    return weight * scores, weight * (covariances + between), evidence, gain

@@ -99,6 +99,16 @@ class TermPosterior:
         self._variance_weights = np.full(len(PRIOR_VARIANCES), 1 / len(PRIOR_VARIANCES))
         self.reset_statistics()
 
+    def reset_statistics(self) -> None:
+        """Discard all released sums, and keep the scores and the prior.
+
+        Sums over a different set of rows have a different scale, so the old sums must be discarded
+        before such sums are used.
+        """
+        self._gradients = np.zeros(self.scores.shape)
+        self._hessians = np.zeros(self.scores.shape)
+        self._precision = 0.0
+
     def update(
         self,
         gradients: Floats,  # (n_targets, n_bins)
@@ -113,10 +123,25 @@ class TermPosterior:
         response (gradients + H scores) / deviation has the Gaussian likelihood N(H scores /
         deviation, 1). The attributes `scores`, `covariance` and `gain` are replaced.
         """
-        self._average_sums(gradients, hessians, variance)
-        H = self._hessian_factor * self._pool_hessians(expected)
+        # average with all earlier noisy sums, weighted by precision
+        old_precision, precision = self._precision, 1 / variance
+        total_precision = old_precision + precision
+        self._gradients = old_precision * self._gradients + precision * gradients
+        self._gradients /= total_precision
+        self._hessians = old_precision * self._hessians + precision * hessians
+        self._hessians /= total_precision
+        self._precision = total_precision
+
+        # average with the hessian sums that the public rows predict
+        public_precision = (self._public_rows + PUBLIC_PSEUDO_ROWS) / expected**2
+        pooled = public_precision * expected + total_precision * self._hessians
+        pooled /= public_precision + total_precision
+        # noise can make the average negative, but Newton steps divide by the average
+        min_hessians = 0.02 * expected + 0.05
+        H = self._hessian_factor * np.maximum(pooled, min_hessians)
         self._last_hessian = H
         self._gradient_variance = gradient_variance
+
         # privacy noise and sampling error of the gradient sums
         error_variance = 1 / self._precision + gradient_variance * H
         deviation = np.sqrt(error_variance)
@@ -166,33 +191,6 @@ class TermPosterior:
         weights = PRIOR_VARIANCES * self._variance_weights
         losses: Floats = relative_traces @ weights / 2
         return losses
-
-    def reset_statistics(self) -> None:
-        """Discard all released sums, and keep the scores and the prior.
-
-        Sums over a different set of rows have a different scale, so the old sums must be discarded
-        before such sums are used.
-        """
-        self._gradients, self._hessians = np.zeros(self.scores.shape), np.zeros(self.scores.shape)
-        self._precision = 0.0
-
-    def _average_sums(self, gradients: Floats, hessians: Floats, variance: float) -> None:
-        """Average new noisy sums with all earlier sums, weighted by precision (1 / variance)."""
-        old_precision, precision = self._precision, 1 / variance
-        total = old_precision + precision
-        self._gradients = (old_precision * self._gradients + precision * gradients) / total
-        self._hessians = (old_precision * self._hessians + precision * hessians) / total
-        self._precision = total
-
-    def _pool_hessians(self, expected: Floats) -> Floats:
-        """Return the precision-weighted average of public and released hessian sums."""
-        public_precision = (self._public_rows + PUBLIC_PSEUDO_ROWS) / expected**2
-        pooled = public_precision * expected + self._precision * self._hessians
-        pooled /= public_precision + self._precision
-        # noise can make the average negative, but Newton steps divide by the average
-        min_hessians = 0.02 * expected + 0.05
-        hessians: Floats = np.maximum(pooled, min_hessians)
-        return hessians
 
     def _update_posterior(self, A: Floats, z: Floats) -> Floats:
         """Return the posterior mean scores given z = A scores + N(0, 1).
