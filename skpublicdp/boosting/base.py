@@ -109,7 +109,7 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
         learning_rate : float, optional
             Learning rate of voting trees.
         **inputs
-            Public rows and groups, as in `fit`.
+            `X_public`, `y_public`, `is_public` and `groups`.
 
         Returns
         -------

@@ -108,7 +108,8 @@ class LogisticFit:
     model: AdditiveModel  # integer scores of bins and trees
     data: BinnedData
     design: WeightedPublicRows  # public rows with their weights
-    # (n_targets, n_bins of a column, n_bins of a column): as in `FittedModel`
+    # (n_targets, n_bins of a column, n_bins of a column): posterior covariances of the scores of
+    # each column, followed by those of each tree with noisy leaves
     covariances: list[Floats]
     drift: DriftReport = NO_DRIFT  # drift of the public rows
     # (n_targets,): posterior variance of an average public row's centred margins, for each target

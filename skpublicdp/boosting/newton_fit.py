@@ -76,6 +76,7 @@ def fit_newton(
     max_rounds : int, optional
         Maximum number of passes over all columns.
     """
+    # 1. class balance or range of the outcomes, and a sample of the rows
     outcome_range, first_share = DECLARED_RANGE, CLASS_COUNT_SHARE
     if training.is_regression:
         outcome_range, first_share = noisy_outcome_range(training, ledger, budget)
@@ -83,20 +84,27 @@ def fit_newton(
     else:
         class_balance = noisy_class_balance(training, ledger, budget.fraction(first_share))
     balance_factor = min(1.0, class_balance / BALANCED_FOR_NEWTON)
-    sample = _sample_rows(training, ledger, budget, loss, balance_factor)
+    sample = _sample_rows(training, ledger, budget, loss=loss, balance_factor=balance_factor)
     effective_rows = sample.rows.n * balance_factor
-    start_share = min(_start_share(sample, ledger, budget, effective_rows), 1 - first_share)
+
+    # 2. covariate shift and additive posterior
+    start_share = _start_share(sample, ledger, budget, effective_rows=effective_rows)
+    start_share = min(start_share, 1 - first_share)
     start_budget = budget.fraction(start_share)
     start = _fit_start(sample, outcome_range, ledger, start_budget, class_balance, max_rounds)
     budget = budget.fraction(1 - first_share - start_share)
     if not budget.amount:
         return start.with_loss(loss)
+
+    # 3. finer bins
     coarse, weights = start.data.binner, start.design.weights
     data = sample.with_bins(refine_bins(coarse, sample.X_public, weights))
     model = _refined_model(start.model, coarse, data.binner)
     model = loss.from_logistic(model, data.public_codes, weights, outcome_range)
+
+    # 4. residual variance, which is known for labels and released for outcomes
     final_loss, gradient_variance = loss, loss.gradient_variance
-    if gradient_variance is None:  # it is known for labels and released for outcomes
+    if gradient_variance is None:
         assert isinstance(loss, SquaredLoss)
         variance_budget = budget.fraction(CLASS_COUNT_SHARE)
         residuals = noisy_residual_variance(model, data, weights, loss, ledger, variance_budget)
@@ -105,12 +113,16 @@ def fit_newton(
         gradient_variance = loss.relative_gradient_variance(
             residuals.estimate, model.raw_predict(data.public_codes), weights
         )
+
+    # 5. bins split at significant differences
     margins = data.margins(model)
     splitter = BinSplitter(sample, data, loss, ledger, budget, gradient_variance)
     if splitter.is_affordable(effective_rows):
         unsplit, data = data.binner, splitter.split(margins)
         model = _refined_model(model, unsplit, data.binner)
         budget = budget.fraction(1 - BIN_SPLIT_SHARE)
+
+    # 6. Newton boosting
     n_public = start.design.effective_size if training.n_joint_public else 0.0
     start_variances = _start_variances(start, final_loss) if training.is_regression else []
     booster = NewtonBooster(

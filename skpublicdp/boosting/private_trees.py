@@ -175,13 +175,16 @@ def _fit_trees_with_noisy_leaves(
         n_trees = n_measured_trees(_signal_to_noise(budget, data, ledger, trees))
         return min(n_trees, max_trees or MAX_TREES)
 
-    max_shift_share, n_trees = 2 * MAX_SHIFT_SHARE, n_affordable_trees(budget)
-    _check_leaf_noise(budget.fraction((1 - max_shift_share) * LEAF_SHARE / n_trees), ledger)
-    shift, spent = noisy_shift(training, ledger, budget, max_shift_share)
+    max_shift_share = 2 * MAX_SHIFT_SHARE
+    n_trees = n_affordable_trees(budget)
+    min_leaf_share = (1 - max_shift_share) * LEAF_SHARE / n_trees
+    _check_leaf_noise(budget.fraction(min_leaf_share), ledger)
+    shift, spent = noisy_shift(training, ledger, budget, max_share=max_shift_share)
     weights = None if shift is None else shift.weights
     if weights is not None:
         data = training.bin(N_BINS, weights)
         trees = training.candidate_trees(data)
+
     public_rows_unusable = shift is not None and shift.drifted and weights is None
     public_labels = None if public_rows_unusable else training.public_labels
     design = WeightedPublicRows.from_data(data, weights)
@@ -195,11 +198,16 @@ def _fit_trees_with_noisy_leaves(
     leaf_noise = tree_budget.fraction(LEAF_SHARE).event
     for _ in range(n_trees):
         booster.add_tree_with_noisy_leaves(draw, leaf_noise, design)
-    covariances = [*booster.column_covariances, *booster.tree_covariances]
-    variances = mean_variances(data.public_codes, booster.column_covariances, design.weights)
-    variances = variances + booster.tree_variances(design.weights)
-    drift = NO_DRIFT if shift is None else shift.report
-    fit = LogisticFit(booster.model, data, design, covariances, drift, variances)
+
+    column_variances = mean_variances(data.public_codes, booster.column_covariances, design.weights)
+    fit = LogisticFit(
+        booster.model,
+        data=data,
+        design=design,
+        covariances=[*booster.column_covariances, *booster.tree_covariances],
+        drift=NO_DRIFT if shift is None else shift.report,
+        variances=column_variances + booster.tree_variances(design.weights),
+    )
     return fit, later_budget
 
 
