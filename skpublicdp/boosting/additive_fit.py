@@ -337,10 +337,14 @@ class AdditiveFit:
         if not self.posteriors:
             self._fit_first(noisy)
         else:
-            statistics = self._statistics(noisy)
+            baseline, scale = self._baseline()
+            variances = np.full(noisy.sums.shape[1], noisy.variance)
+            whitened, Z = whiten_and_reduce(noisy.sums, variances, self._Z)
+            noise = np.eye(Z.shape[1])
+            targets = zip(self.posteriors, whitened, baseline, strict=True)
             self.posteriors = [
-                condition_on(posterior, self.design, statistic)
-                for posterior, statistic in zip(self.posteriors, statistics, strict=True)
+                condition_on(posterior, self.design, NoisyStatistic(total, noise, Z, scale, rates))
+                for posterior, total, rates in targets
             ]
         self._set_model()
 
@@ -429,17 +433,6 @@ class AdditiveFit:
         indicators = self.initial_design.X.astype(np.int64)
         baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ indicators.T)
         return baseline, gradient_scale(baseline, self.pure)
-
-    def _statistics(self, noisy: NoisyHistogram) -> list[NoisyStatistic]:
-        """Return the whitened gradient sums of the current model, one statistic for each target."""
-        baseline, scale = self._baseline()
-        variances = np.full(noisy.sums.shape[1], noisy.variance)
-        whitened, Z = whiten_and_reduce(noisy.sums, variances, self._Z)
-        noise = np.eye(Z.shape[1])
-        return [
-            NoisyStatistic(total, covariance=noise, Z=Z, scale=scale, baseline=probability)
-            for total, probability in zip(whitened, baseline, strict=True)
-        ]
 
     def _fit_first(self, noisy: NoisyHistogram) -> None:
         """Compute the posterior from the initial histogram, which is measured at the null model.

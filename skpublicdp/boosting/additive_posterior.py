@@ -322,7 +322,8 @@ def gauss_newton_update(
     sampling_factor = n * (1 + MISMATCH * n * design.concentration)
     mode = prior.mean
     for step in range(steps):
-        probability = _sigmoid(extended @ mode + offset)
+        margins = np.clip(extended @ mode + offset, -30, 30)  # so that `exp` does not overflow
+        probability = 1 / (1 + np.exp(-margins))
         label_variance = probability * (1 - probability)
         gradient_change = v * (probability - statistic.baseline)
         slope_of_row = w * label_variance * v
@@ -365,9 +366,3 @@ def _multiply_columns(X: Floats, matrices: Sequence[Floats]) -> Floats:
     slices = _column_slices(matrices)
     products = [X[:, bins] @ matrix for bins, matrix in zip(slices, matrices, strict=True)]
     return np.hstack(products)
-
-
-def _sigmoid(margins: Floats) -> Floats:
-    """Return the logistic function of the margins, clipped to ±30 to avoid overflow in `exp`."""
-    probability: Floats = 1 / (1 + np.exp(-np.clip(margins, -30, 30)))
-    return probability

@@ -288,7 +288,8 @@ def estimate_shift(
     expected_shares, transfer_variances = public_shares, np.zeros(len(counts))
     if expected is not None:
         expected_shares = indicators @ expected.means
-        transfer_variances = expected.transfer_variance(indicators)
+        transferred = indicators @ expected.transfers.T  # (n_splits, n_categorical)
+        transfer_variances = transferred**2 @ expected.transfer_variances
     # the errors of different splits are independent, like those of the noise
     error_variances = variance / n**2 + transfer_variances
     deviations = counts / n - expected_shares

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve
 from scipy.optimize import brentq
 from scipy.stats import chi2
@@ -131,12 +130,6 @@ class ExpectedShares(NamedTuple):
     transfers: Floats
     # (n_categorical,): variance of this mass for each categorical column
     transfer_variances: Floats
-
-    def transfer_variance(self, strategy: NDArray[Any]) -> Floats:
-        """Return the variance of linear combinations of bins that is due to transferred mass."""
-        squares = (strategy @ self.transfers.T) ** 2
-        variances: Floats = squares @ self.transfer_variances
-        return variances
 
 
 def expected_bin_shares(

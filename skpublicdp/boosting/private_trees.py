@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -311,14 +312,15 @@ class PrivateTreeBooster:
                 leaf_rows, statistics, offsets, is_positive=is_positive, may_be_zero=i > 0
             )
             posteriors.append(posterior)
-        scores, covariances, evidence, gains = zip(*posteriors, strict=True)
-        weights = evidence_weights(np.array(evidence))
+        scores = [posterior.scores for posterior in posteriors]
+        covariances = [posterior.covariances for posterior in posteriors]
+        weights = evidence_weights(np.array([posterior.evidence for posterior in posteriors]))
         if len(models) > 1:
             self._set_model(mix_models(self._warm_starts, weights))
         self.tree_covariances.append(np.tensordot(weights, covariances, axes=1))
         leaf_values = np.tensordot(weights, scores, axes=1)
         self._add_tree(tree, np.rint(MARGIN_UNIT * leaf_values).astype(np.int64))
-        return float(weights @ gains)
+        return float(weights @ [posterior.gain for posterior in posteriors])
 
     def _noisy_leaf_sums(
         self, tree: DecisionTree, Z: Floats, noise: Gaussian | Pure
@@ -400,6 +402,16 @@ def leaf_gradients(
     return total
 
 
+@dataclass(frozen=True, eq=False)
+class _LeafPosterior:
+    """Gaussian posterior of the leaf values of a single tree."""
+
+    scores: Floats  # (n_targets, n_leaves): posterior means
+    covariances: Floats  # (n_targets, n_leaves, n_leaves)
+    evidence: float  # log marginal likelihood, up to a constant
+    gain: float  # log Bayes factor in favour of the leaf values, compared with zero values
+
+
 def _leaf_posterior(
     design: WeightedPublicRows,
     statistics: Sequence[NoisyStatistic],
@@ -407,7 +419,7 @@ def _leaf_posterior(
     is_positive: NDArray[np.bool_],
     *,
     may_be_zero: bool,
-) -> tuple[Floats, Floats, float, float]:
+) -> _LeafPosterior:
     """Return the posterior of the leaf values, given the noisy gradient sums of each target.
 
     The prior means depend on the drawn labels: they are positive for leaves with the target's
@@ -426,17 +438,6 @@ def _leaf_posterior(
         For each target, whether a leaf was drawn with the target's label.
     may_be_zero : bool
         Whether the average includes the alternative that all leaf values are zero.
-
-    Returns
-    -------
-    scores : ndarray of float64, shape (n_targets, n_leaves)
-        Posterior means.
-    covariances : ndarray of float64, shape (n_targets, n_leaves, n_leaves)
-        Posterior covariances.
-    evidence : float
-        Log marginal likelihood, up to a constant.
-    gain : float
-        Log Bayes factor in favour of the leaf values, compared with zero values.
     """
 
     def fit(prior_mean: float) -> list[tuple[GaussianPosterior, float]]:
@@ -466,4 +467,9 @@ def _leaf_posterior(
     if may_be_zero:
         # marginal likelihood of the mixture, where each component has a prior probability of 1/2
         evidence = float(np.logaddexp(evidence, zero_evidence) - np.log(2))
-    return weight * scores, weight * (covariances + between), evidence, gain
+    return _LeafPosterior(
+        scores=weight * scores,
+        covariances=weight * (covariances + between),
+        evidence=evidence,
+        gain=gain,
+    )
