@@ -21,8 +21,7 @@ MIN_LINES_OF_DENSE = 6
 
 ALLOWED = {
     # (folder, figure): [(increase, what it buys), ...]
-    ("boosting", "code"): [(0, "one idea per line in 69 functions")],
-    ("boosting", "internal docstrings"): [(0, "the results of a leaf posterior")],
+    ("boosting", "code"): [(245, "one idea per line in 69 functions")],
 }
 
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)

@@ -448,7 +448,14 @@ class AdditiveFit:
             Released gradient histogram of the null model.
         """
         n, m = self.initial_design.n, len(self.initial_design.X)
-        counts, count_variance = self._shrunk_bin_counts()
+        # shrink the released counts towards their predictions, to the posterior mean
+        counts, count_variance = self._expected_counts, self._expected_count_variances
+        if self._counts is not None:
+            # if there is a shift, the public rows predict the counts less accurately
+            prior_variances = count_variance * max(1.0, self.drift or 1.0)
+            gain = prior_variances / (prior_variances + self._count_variance)
+            counts = counts + gain * (self._counts - counts)
+            count_variance = gain * self._count_variance
         blocks = prior_covariances(self.data.binner, self.design)
         # all rows have the same probability under the null model
         baseline, scale = (by_row[..., 0] for by_row in self._baseline())
@@ -512,16 +519,3 @@ class AdditiveFit:
             replace(prior, factors=mix_gaussians(components, weights))
             for prior, components in zip(priors, posteriors, strict=True)
         ]
-
-    def _shrunk_bin_counts(self) -> tuple[Floats, Floats]:
-        """Shrink the released counts towards the predicted counts, and compute their variances.
-
-        The shrunk count is the posterior mean under a Gaussian prior centred at the prediction.
-        """
-        if self._counts is None:
-            return self._expected_counts, self._expected_count_variances
-        # if there is a shift, the public rows predict the counts less accurately
-        prior_variances = self._expected_count_variances * max(1.0, self.drift or 1.0)
-        gain = prior_variances / (prior_variances + self._count_variance)
-        counts = self._expected_counts + gain * (self._counts - self._expected_counts)
-        return counts, gain * self._count_variance

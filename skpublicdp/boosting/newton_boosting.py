@@ -402,7 +402,15 @@ class NewtonBooster:
         guess = scores.copy()
         if not bins.column.categorical:
             n_intervals = bins.size - 1  # the last bin is for missing values
-            ranks = self._bin_ranks(public_bins, n_intervals)
+            mass = np.bincount(public_bins, self.row_weights, minlength=bins.size)
+            mass = mass[:n_intervals]
+            mass = mass / max(mass.sum(), 1e-9)
+            public_ranks = np.cumsum(mass) - mass / 2
+            # with public ranks alone, an interval that contains nearly all rows would be close to
+            # all other intervals, and the prior would smooth across this interval; the ranks are
+            # therefore averaged with ranks among the intervals
+            index_ranks = (np.arange(n_intervals) + 0.5) / n_intervals
+            ranks = (public_ranks + index_ranks) / 2
             kernel = smoothing_prior(ranks)
             for target_scores in guess:
                 target_scores[:-1] = piecewise_linear_guess(target_scores[:-1], ranks)
@@ -434,18 +442,3 @@ class NewtonBooster:
         public_rows = (shares * self.n_public).astype(np.float64)
         factor = self.loss.hessian_factor
         return TermPosterior(kernel, scores, guess, public_rows, factor, start_variance)
-
-    def _bin_ranks(self, public_bins: BinCodes, n_bins: int) -> Floats:
-        """Return a position between 0 and 1 for each interval of a numeric column, shape (n_bins,).
-
-        The position is the mean of the interval's rank among the public rows and its rank among the
-        intervals. If only the public rank were used, an interval that contains nearly all rows
-        would be close to all other intervals, and the prior would smooth across this interval.
-        """
-        mass = np.bincount(public_bins, self.row_weights, minlength=n_bins + 1)
-        mass = mass[:n_bins]  # without missing values
-        mass = mass / max(mass.sum(), 1e-9)
-        public_ranks = np.cumsum(mass) - mass / 2
-        index_ranks = (np.arange(n_bins) + 0.5) / n_bins
-        ranks: Floats = (public_ranks + index_ranks) / 2
-        return ranks
