@@ -21,7 +21,7 @@ MIN_LINES_OF_DENSE = 6
 
 ALLOWED = {
     # (folder, figure): [(increase, what it buys), ...]
-    ("boosting", "code"): [(245, "one idea per line in 69 functions")],
+    ("boosting", "code"): [(247, "one idea per line in 69 functions")],
 }
 
 FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)

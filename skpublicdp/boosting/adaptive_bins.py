@@ -200,6 +200,7 @@ class BinSplitter:
             start = stop
             # noise can make a hessian negative, but the hessian is used as a denominator
             hessians = np.maximum(self.loss.hessian_unit * hessians, 0.05)
+            # Wald test of equal Newton steps of the two halves
             gradient_variances = variance + self.gradient_variance * hessians
             variances = (gradient_variances / hessians**2).sum(axis=-1)
             differences = (gradients / hessians) @ [1, -1]  # lower half minus upper half

@@ -341,11 +341,13 @@ class AdditiveFit:
             variances = np.full(noisy.sums.shape[1], noisy.variance)
             whitened, Z = whiten_and_reduce(noisy.sums, variances, self._Z)
             noise = np.eye(Z.shape[1])
-            targets = zip(self.posteriors, whitened, baseline, strict=True)
-            self.posteriors = [
-                condition_on(posterior, self.design, NoisyStatistic(total, noise, Z, scale, rates))
-                for posterior, total, rates in targets
-            ]
+            posteriors = []
+            for posterior, total, rates in zip(self.posteriors, whitened, baseline, strict=True):
+                statistic = NoisyStatistic(
+                    total, covariance=noise, Z=Z, scale=scale, baseline=rates
+                )
+                posteriors.append(condition_on(posterior, self.design, statistic))
+            self.posteriors = posteriors
         self._set_model()
 
     def _set_model(self) -> None:

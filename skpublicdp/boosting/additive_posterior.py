@@ -340,6 +340,7 @@ def gauss_newton_update(
         expected = n * Z.T @ (w * gradient_change)
         linear_change = H @ (prior.mean - mode)
         innovation = statistic.total - expected - linear_change
+        # Kalman update
         cross_covariance = H @ prior.covariance
         innovation_covariance = cross_covariance @ H.T + error_covariance
         factor = cho_factor(innovation_covariance, lower=True)

@@ -347,7 +347,7 @@ class PrivateTreeBooster:
         scale = gradient_scale(baseline, pure)
         covariance = measured.variance / (2 * MAX_GRADIENT) ** 2 * np.eye(len(tree.leaves))
         return [
-            NoisyStatistic(total, covariance, Z, scale, probability)
+            NoisyStatistic(total, covariance=covariance, Z=Z, scale=scale, baseline=probability)
             for total, probability in zip(totals, baseline, strict=True)
         ]
 
