@@ -104,15 +104,20 @@ class BinSplitter:
         fine cut. The outermost intervals end at the smallest and the largest public value. If
         either end of an interval is infinite, the cut is not finite.
         """
-        cuts, values = self.data.binner.columns[column].cuts, self.training.X_public[:, column]
-        finite = values[np.isfinite(values)]
-        edges = np.concatenate(
-            [np.minimum(finite.min(), cuts[:1]), cuts, np.maximum(finite.max(), cuts[-1:])]
-        )
+        cuts = self.data.binner.columns[column].cuts
+        values = self.training.X_public[:, column]
+        is_finite = np.isfinite(values)
+        finite = values[is_finite]
+        low = np.minimum(finite.min(), cuts[:1])
+        high = np.maximum(finite.max(), cuts[-1:])
+        edges = np.concatenate([low, cuts, high])
+        n_intervals = len(edges) - 1
+        fractions = generator.uniform(MIN_CUT_FRACTION, MAX_CUT_FRACTION, n_intervals)
         with np.errstate(over="ignore", invalid="ignore"):
-            fractions = generator.uniform(MIN_CUT_FRACTION, MAX_CUT_FRACTION, len(edges) - 1)
-            points = edges[:-1] + fractions * np.diff(edges)
-        return snap_to_edges(self.data.rows.fine_binner.columns[column].cuts, points)
+            widths = np.diff(edges)
+            points = edges[:-1] + fractions * widths
+        fine_bins = self.data.rows.fine_binner.columns[column]
+        return snap_to_edges(fine_bins.cuts, points)
 
     def _half_sums(self, cuts: dict[int, Floats], margins: NDArray[np.int32]) -> Integers:
         """Return the gradient and hessian sums of both halves of every bin.
@@ -141,7 +146,8 @@ class BinSplitter:
             packed = loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
             sums = []
             for column, half_of_fine_bin in halves_by_column.items():
-                half_of_row = np.take(half_of_fine_bin, rows.columns[column][chunk])
+                fine_bins = rows.columns[column][chunk]
+                half_of_row = np.take(half_of_fine_bin, fine_bins)
                 # the last fine bin contains the missing values and belongs to the first half of the
                 # last bin
                 n_halves = int(half_of_fine_bin[-1]) + 2
@@ -154,14 +160,19 @@ class BinSplitter:
     def _half_of_fine_bin(self, column: int, candidates: Floats) -> BinCodes:
         """Return the half bin containing each fine bin of a column, shape (n_fine_bins,).
 
-        The lower half of bin i is numbered 2 i, and the upper half 2 i + 1.
+        The lower half of bin i is numbered 2 i, and the upper half 2 i + 1. The last bin and the
+        last fine bin contain the missing values, and this bin is not split.
         """
-        halves = self.data.bin_of_fine_bin[column].astype(np.intp)
-        halves *= 2
-        # a fine bin belongs to the upper half if it begins at or above the cut
-        fine_starts = np.append(-np.inf, self.data.rows.fine_binner.columns[column].cuts)
-        halves[:-1] += fine_starts >= np.append(candidates, np.inf)[halves[:-1] // 2]
-        return halves.astype(np.min_scalar_type(halves[-1] + 1))
+        bin_of_fine_bin = self.data.bin_of_fine_bin[column]
+        bins = bin_of_fine_bin.astype(np.intp)
+        fine_binner = self.data.rows.fine_binner
+        fine_cuts = fine_binner.columns[column].cuts
+        fine_bin_starts = np.concatenate([[-np.inf], fine_cuts, [-np.inf]])
+        cut_of_bin = np.append(candidates, np.inf)
+        is_upper_half = fine_bin_starts >= cut_of_bin[bins]
+        halves = 2 * bins + is_upper_half
+        max_half = halves[-1] + 1
+        return halves.astype(np.min_scalar_type(max_half))
 
     def _split_significant(self, cuts: dict[int, Floats], sums: Floats, variance: float) -> None:
         """Split each bin whose halves have significantly different ratios of gradient to hessian.
@@ -181,23 +192,25 @@ class BinSplitter:
         n_targets = self.loss.n_targets
         start = 0
         for position, candidates in cuts.items():
-            bins, size = columns[position], len(candidates) + 1
-            # gradients and hessians, indexed by target, bin and half
-            halves = sums[:, start : start + 2 * size].reshape(2, n_targets, size, 2)
-            start += 2 * size
+            bins = columns[position]
+            size = len(candidates) + 1
+            stop = start + 2 * size
+            # both with the shape (n_targets, size, 2), for the two halves of each bin
+            gradients, hessians = sums[:, start:stop].reshape(2, n_targets, size, 2)
+            start = stop
             # noise can make a hessian negative, but the hessian is used as a denominator
-            gradients = halves[0]
-            hessians = np.maximum(self.loss.hessian_unit * halves[1], 0.05)
-            sampling_variance = self.gradient_variance * hessians
-            variances = ((variance + sampling_variance) / hessians**2).sum(axis=-1)
+            hessians = np.maximum(self.loss.hessian_unit * hessians, 0.05)
+            # Wald test of equal Newton steps of the two halves
+            gradient_variances = variance + self.gradient_variance * hessians
+            variances = (gradient_variances / hessians**2).sum(axis=-1)
             differences = (gradients / hessians) @ [1, -1]  # lower half minus upper half
             statistic = (differences**2 / variances).sum(axis=0)
             is_split = chi2.sf(statistic, n_targets) < MAX_P_VALUE
-            is_split[-1] = False  # the bin of missing values cannot be split
+            is_split = is_split[:-1]  # the bin of missing values cannot be split
             # a bin between neighbouring floats or with an infinite end cannot be cut
-            is_split[:-1] &= np.isfinite(candidates) & ~np.isin(candidates, bins.cuts)
-            new_cuts = np.union1d(bins.cuts, candidates[is_split[:-1]])
-            columns[position] = ColumnBins(
-                bins.column, new_cuts, len(new_cuts) + 2, bins.bin_of_category
-            )
+            is_new_cut = ~np.isin(candidates, bins.cuts)
+            is_split &= np.isfinite(candidates) & is_new_cut
+            new_cuts = np.union1d(bins.cuts, candidates[is_split])
+            n_bins = len(new_cuts) + 2
+            columns[position] = ColumnBins(bins.column, new_cuts, n_bins, bins.bin_of_category)
         self.data = self.training.with_bins(Binner(tuple(columns)))

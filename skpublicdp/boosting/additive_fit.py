@@ -288,13 +288,14 @@ class AdditiveFit:
     _count_variance: float = field(init=False, default=np.inf)
 
     def __post_init__(self) -> None:
-        self.model = null_model(self.data.binner.offsets, self.n_targets)
-        self.design = self.initial_design
-        self.overlaps = np.ones(len(self.strategy.blocks), dtype=bool)
-        self._Z = self.strategy.apply(self.initial_design.X) / STRATEGY_UNIT
-        expected = expected_bin_shares(self.data.binner, self.initial_design, self.X_public)
+        binner, strategy = self.data.binner, self.strategy
+        design = self.design = self.initial_design
+        self.model = null_model(binner.offsets, self.n_targets)
+        self.overlaps = np.ones(len(strategy.blocks), dtype=bool)
+        self._Z = strategy.apply(design.X) / STRATEGY_UNIT  # (m, n_measured)
+        expected = expected_bin_shares(binner, design, self.X_public)
         self._expected_counts, self._expected_count_variances = predict_counts(
-            expected, self.strategy, self.initial_design
+            expected, strategy, design
         )
 
     def run_round(self, ledger: Ledger, budget: StageBudget) -> None:
@@ -336,11 +337,17 @@ class AdditiveFit:
         if not self.posteriors:
             self._fit_first(noisy)
         else:
-            statistics = self._statistics(noisy)
-            self.posteriors = [
-                condition_on(posterior, self.design, statistic)
-                for posterior, statistic in zip(self.posteriors, statistics, strict=True)
-            ]
+            baseline, scale = self._baseline()
+            variances = np.full(noisy.sums.shape[1], noisy.variance)
+            whitened, Z = whiten_and_reduce(noisy.sums, variances, self._Z)
+            noise = np.eye(Z.shape[1])
+            posteriors = []
+            for posterior, total, rates in zip(self.posteriors, whitened, baseline, strict=True):
+                statistic = NoisyStatistic(
+                    total, covariance=noise, Z=Z, scale=scale, baseline=rates
+                )
+                posteriors.append(condition_on(posterior, self.design, statistic))
+            self.posteriors = posteriors
         self._set_model()
 
     def _set_model(self) -> None:
@@ -374,12 +381,14 @@ class AdditiveFit:
         if self.drifted:
             # a few columns without overlap must not cost the public rows of all others
             n_counts = [block.stop - block.start for block in self.strategy.column_slices]
-            is_used = np.append(np.repeat(self.usable_columns, n_counts), True)
+            is_used = np.repeat(self.usable_columns, n_counts)
+            is_used = np.append(is_used, True)  # the number of rows is the last count
             variances = np.full(int(is_used.sum()), self._count_variance)
             whitened, Z = whiten_and_reduce(self._counts[is_used], variances, self._Z[:, is_used])
-            self.design = calibrate_weights(self.initial_design, Z, whitened, 1.0)
+            self.design = calibrate_weights(self.initial_design, Z, counts=whitened, variance=1.0)
             if 2 * self.overlaps.sum() >= len(self.overlaps):
-                self.design = replace(self.design, weights=flattened_weights(self.design.weights))
+                weights = flattened_weights(self.design.weights)
+                self.design = replace(self.design, weights=weights)
 
     def _test_for_shift(self, counts: Floats, variance: float) -> None:
         """Compute the shift statistic, chi-squared per degree of freedom, from the released counts.
@@ -427,17 +436,6 @@ class AdditiveFit:
         baseline = probabilities(self.model.intercepts[:, None] + self.model.scores @ indicators.T)
         return baseline, gradient_scale(baseline, self.pure)
 
-    def _statistics(self, noisy: NoisyHistogram) -> list[NoisyStatistic]:
-        """Return the whitened gradient sums of the current model, one statistic for each target."""
-        baseline, scale = self._baseline()
-        variances = np.full(noisy.sums.shape[1], noisy.variance)
-        sums, Z = whiten_and_reduce(noisy.sums, variances, self._Z)
-        noise = np.eye(Z.shape[1])
-        return [
-            NoisyStatistic(total, noise, Z, scale, probability)
-            for total, probability in zip(sums, baseline, strict=True)
-        ]
-
     def _fit_first(self, noisy: NoisyHistogram) -> None:
         """Compute the posterior from the initial histogram, which is measured at the null model.
 
@@ -452,25 +450,39 @@ class AdditiveFit:
             Released gradient histogram of the null model.
         """
         n, m = self.initial_design.n, len(self.initial_design.X)
-        counts, count_variance = self._shrunk_bin_counts()
+        # shrink the released counts towards their predictions, to the posterior mean
+        counts, count_variance = self._expected_counts, self._expected_count_variances
+        if self._counts is not None:
+            # if there is a shift, the public rows predict the counts less accurately
+            prior_variances = count_variance * max(1.0, self.drift or 1.0)
+            gain = prior_variances / (prior_variances + self._count_variance)
+            counts = counts + gain * (self._counts - counts)
+            count_variance = gain * self._count_variance
         blocks = prior_covariances(self.data.binner, self.design)
         # all rows have the same probability under the null model
-        baseline, scale = (values[..., 0] for values in self._baseline())
+        baseline, scale = (by_row[..., 0] for by_row in self._baseline())
+        gradient_variance = noisy.variance / scale**2
+        min_rate = min(max(0.01, 3 / n), 0.5)
         priors, statistics = [], []
-        for null_rate, sums in zip(baseline, noisy.sums / scale, strict=True):
-            rate = null_rate + self.strategy.estimate_total(sums) / n
-            min_rate = min(max(0.01, 3 / n), 0.5)
+        for null_rate, gradients in zip(baseline, noisy.sums / scale, strict=True):
+            rate = null_rate + self.strategy.estimate_total(gradients) / n
             rate = float(np.clip(rate, min_rate, 1 - min_rate))
-            total, Z = whiten_and_reduce(
-                sums + (null_rate - rate) * counts,
-                noisy.variance / scale**2 + (null_rate - rate) ** 2 * count_variance,
-                self._Z,
+            change = null_rate - rate  # of the gradient of each row
+            totals = gradients + change * counts
+            variances = gradient_variance + change**2 * count_variance
+            whitened, Z = whiten_and_reduce(totals, variances, self._Z)
+            statistic = NoisyStatistic(
+                whitened,
+                covariance=np.eye(len(whitened)),
+                Z=Z,
+                scale=np.ones(m),
+                baseline=np.full(m, rate),
             )
-            centred = NoisyStatistic(total, np.eye(len(total)), Z, np.ones(m), np.full(m, rate))
-            log_variances = fit_prior_variances(blocks, self.design, centred, rate)
+            log_variances = fit_prior_variances(blocks, self.design, statistic, rate=rate)
             intercept = float(np.log(rate / (1 - rate)))
-            priors.append(bin_prior(blocks, log_variances, intercept, self.design.X))
-            statistics.append(centred)
+            prior = bin_prior(blocks, log_variances, intercept=intercept, X=self.design.X)
+            priors.append(prior)
+            statistics.append(statistic)
         self.posteriors = self._condition_priors(priors, statistics)
 
     def _condition_priors(
@@ -509,16 +521,3 @@ class AdditiveFit:
             replace(prior, factors=mix_gaussians(components, weights))
             for prior, components in zip(priors, posteriors, strict=True)
         ]
-
-    def _shrunk_bin_counts(self) -> tuple[Floats, Floats]:
-        """Shrink the released counts towards the predicted counts, and compute their variances.
-
-        The shrunk count is the posterior mean under a Gaussian prior centred at the prediction.
-        """
-        if self._counts is None:
-            return self._expected_counts, self._expected_count_variances
-        # if there is a shift, the public rows predict the counts less accurately
-        prior_variances = self._expected_count_variances * max(1.0, self.drift or 1.0)
-        gain = prior_variances / (prior_variances + self._count_variance)
-        counts = self._expected_counts + gain * (self._counts - self._expected_counts)
-        return counts, gain * self._count_variance

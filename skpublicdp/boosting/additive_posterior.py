@@ -201,11 +201,15 @@ def fit_prior_variances(
 
     def common_loss(log_variance: Floats) -> tuple[float, Floats]:
         """Return the negative log posterior of a common log variance, and its derivative."""
-        variances = 1 + np.exp(log_variance[0]) * eigenvalues
+        prior_variance = np.exp(log_variance[0])
         standardised = (log_variance[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
-        value = (squares / variances + np.log(variances)).sum() / 2 + standardised**2 / 2
-        slope = ((1 - squares / variances) * (1 - 1 / variances)).sum() / 2
-        slope = slope + standardised / LOG_VARIANCE_SD
+        variances = 1 + prior_variance * eigenvalues  # of the total in the eigenbasis
+        relative_squares = squares / variances
+        deviance = (relative_squares + np.log(variances)).sum()
+        value = deviance / 2 + standardised**2 / 2
+        log_slopes = 1 - 1 / variances  # derivatives of the log variances
+        deviance_slope = ((1 - relative_squares) * log_slopes).sum()
+        slope = deviance_slope / 2 + standardised / LOG_VARIANCE_SD
         return float(value), np.array([slope])
 
     common = minimize(
@@ -219,14 +223,21 @@ def fit_prior_variances(
 
     def column_loss(log_variances: Floats) -> tuple[float, Floats]:
         """Return the negative log posterior of the columns' log variances, and its gradient."""
-        scaled = H * np.repeat(np.exp(log_variances / 2), sizes)
-        root = np.linalg.cholesky(np.eye(len(H)) + scaled @ scaled.T)
-        solved = solve_triangular(root, scaled, lower=True)
-        white = solve_triangular(root, total, lower=True)
-        negative_log_likelihood = white @ white / 2 + np.log(np.diag(root)).sum()
-        value = negative_log_likelihood + ((log_variances - center) ** 2).sum() / 2
-        slope = np.add.reduceat((solved**2).sum(axis=0) - (white @ solved) ** 2, starts) / 2
-        return float(value), slope + log_variances - center
+        deviations = np.exp(log_variances / 2)  # (n_columns,)
+        scaled = H * np.repeat(deviations, sizes)
+        marginal_covariance = np.eye(len(H)) + scaled @ scaled.T
+        root = np.linalg.cholesky(marginal_covariance)
+        white_design = solve_triangular(root, scaled, lower=True)
+        white_total = solve_triangular(root, total, lower=True)
+        half_log_determinant = np.log(np.diag(root)).sum()
+        negative_log_likelihood = white_total @ white_total / 2 + half_log_determinant
+        distances = log_variances - center
+        value = negative_log_likelihood + (distances**2).sum() / 2
+        squared_norms = (white_design**2).sum(axis=0)  # (n_bins,)
+        projections = white_total @ white_design
+        slope_of_bin = squared_norms - projections**2
+        slopes = np.add.reduceat(slope_of_bin, starts) / 2  # (n_columns,)
+        return float(value), slopes + log_variances - center
 
     by_column = minimize(
         column_loss,
@@ -244,16 +255,24 @@ def bin_prior(
 ) -> BinPosterior:
     """Return the prior of all bin scores, represented as a factor model on the public rows."""
     pairs = zip(log_variances, blocks, strict=True)
-    scaled = [np.exp(log_variance) * block for log_variance, block in pairs]
-    roots = [cholesky(block, lower=True) for block in scaled]
+    covariances = [np.exp(log_variance) * block for log_variance, block in pairs]
+    roots = [cholesky(covariance, lower=True) for covariance in covariances]
     # scores are products of roots and standard normal variables, and the public rows depend on a
     # projection of these variables
     basis, coordinates = row_space(_multiply_columns(X, roots))
-    loadings = [root @ basis[bins] for root, bins in zip(roots, _column_slices(roots), strict=True)]
-    residuals = tuple(block - L @ L.T for block, L in zip(scaled, loadings, strict=True))
+    loadings, residuals = [], []
+    for bins, covariance, root in zip(_column_slices(roots), covariances, roots, strict=True):
+        L = root @ basis[bins]  # (n_bins_of_column, n_factors)
+        loadings.append(L)
+        residuals.append(covariance - L @ L.T)
     n_factors = coordinates.shape[1]
-    factors = GaussianPosterior(np.append(np.zeros(n_factors), intercept), np.eye(n_factors + 1))
-    return BinPosterior(factors, coordinates, np.vstack(loadings), residuals)
+    mean = np.append(np.zeros(n_factors), intercept)
+    return BinPosterior(
+        factors=GaussianPosterior(mean, np.eye(n_factors + 1)),
+        X=coordinates,
+        loadings=np.vstack(loadings),
+        residual_covariances=tuple(residuals),
+    )
 
 
 def condition_on(
@@ -294,32 +313,47 @@ def gauss_newton_update(
     float
         Log marginal likelihood of the statistic, up to a constant.
     """
-    n, Z, v, w = design.n, statistic.Z, statistic.scale, design.weights
-    extended = np.hstack([design.X, np.ones((len(design.X), 1))])
+    n, Z = design.n, statistic.Z
+    w, v = design.weights, statistic.scale  # (m,)
+    m = len(design.X)
+    ones = np.ones((m, 1))
+    extended = np.hstack([design.X, ones])  # (m, n_coefficients + 1)
+    # for the private rows, and for the public rows relative to their population
+    sampling_factor = n * (1 + MISMATCH * n * design.concentration)
     mode = prior.mean
     for step in range(steps):
-        probability = _sigmoid(extended @ mode + offset)
+        margins = np.clip(extended @ mode + offset, -30, 30)  # so that `exp` does not overflow
+        probability = 1 / (1 + np.exp(-margins))
         label_variance = probability * (1 - probability)
         gradient_change = v * (probability - statistic.baseline)
+        slope_of_row = w * label_variance * v
+        sloped_Z = Z * slope_of_row[:, None]
         # derivative of the expected sums with respect to (coefficients, intercept)
-        H = n * (Z * (w * label_variance * v)[:, None]).T @ extended
-        # sampling variance of the private rows, and of the public rows relative to their population
-        sampling_variance = (
-            n * (1 + MISMATCH * n * design.concentration) * w * label_variance * v**2
-        )
+        H = n * sloped_Z.T @ extended
+
+        sampling_variance = sampling_factor * w * label_variance * v**2  # (m,)
         sampling_variance = sampling_variance + (n * w * gradient_change) ** 2
-        scaled = Z * np.sqrt(sampling_variance)[:, None]
-        error_covariance = scaled.T @ scaled + statistic.covariance
+        sampling_deviation = np.sqrt(sampling_variance)
+        scaled_Z = Z * sampling_deviation[:, None]
+        error_covariance = scaled_Z.T @ scaled_Z + statistic.covariance
+
         expected = n * Z.T @ (w * gradient_change)
-        innovation = statistic.total - expected - H @ (prior.mean - mode)
+        linear_change = H @ (prior.mean - mode)
+        innovation = statistic.total - expected - linear_change
+        # Kalman update
         cross_covariance = H @ prior.covariance
-        factor = cho_factor(cross_covariance @ H.T + error_covariance, lower=True)
-        target = prior.mean + cho_solve(factor, innovation) @ cross_covariance
-        mode = target if step == 0 else mode + DAMPING * (target - mode)
-    triangle = factor[0]  # Cholesky factor of the innovation's covariance
-    evidence = -innovation @ cho_solve(factor, innovation) / 2 - np.log(np.diag(triangle)).sum()
-    reduction = solve_triangular(triangle, cross_covariance, lower=True)
-    return GaussianPosterior(mode, prior.covariance - reduction.T @ reduction), float(evidence)
+        innovation_covariance = cross_covariance @ H.T + error_covariance
+        factor = cho_factor(innovation_covariance, lower=True)
+        solved_innovation = cho_solve(factor, innovation)
+        full_step = prior.mean + solved_innovation @ cross_covariance
+        mode = full_step if step == 0 else mode + DAMPING * (full_step - mode)
+
+    root = factor[0]  # Cholesky factor of the innovation's covariance
+    half_log_determinant = np.log(np.diag(root)).sum()
+    log_evidence = -innovation @ solved_innovation / 2 - half_log_determinant
+    reduction = solve_triangular(root, cross_covariance, lower=True)
+    covariance = prior.covariance - reduction.T @ reduction
+    return GaussianPosterior(mode, covariance), float(log_evidence)
 
 
 def _column_slices(blocks: Sequence[Floats]) -> list[slice]:
@@ -333,9 +367,3 @@ def _multiply_columns(X: Floats, matrices: Sequence[Floats]) -> Floats:
     slices = _column_slices(matrices)
     products = [X[:, bins] @ matrix for bins, matrix in zip(slices, matrices, strict=True)]
     return np.hstack(products)
-
-
-def _sigmoid(margins: Floats) -> Floats:
-    """Return the logistic function of the margins, clipped to ±30 to avoid overflow in `exp`."""
-    probability: Floats = 1 / (1 + np.exp(-np.clip(margins, -30, 30)))
-    return probability

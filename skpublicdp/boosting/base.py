@@ -109,7 +109,7 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
         learning_rate : float, optional
             Learning rate of voting trees.
         **inputs
-            Public rows and groups, as in `fit`.
+            `X_public`, `y_public`, `is_public` and `groups`.
 
         Returns
         -------
@@ -282,10 +282,16 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
 
         Without public rows, the intercepts refer to rows of the data-independent grid.
         """
-        pairs = zip(np.atleast_1d(self.intercept_), label_suffixes(labels), strict=True)
+        intercepts = np.atleast_1d(self.intercept_)
+        pairs = zip(intercepts, label_suffixes(labels), strict=True)
         base = ", ".join(f"{intercept:+.{decimals}f}{suffix}" for intercept, suffix in pairs)
         terms = describe_terms(
-            self._terms(), self.shapes_, self.trees_, self._model, labels, decimals
+            self._terms(),
+            shapes=self.shapes_,
+            trees=self.trees_,
+            model=self._model,
+            labels=labels,
+            decimals=decimals,
         )
         row = "public row" if self.privacy_.n_public else "row of the data-independent grid"
         return f"{target_name} of an average {row}: {base}; to it are added\n{terms}"

@@ -72,16 +72,18 @@ class BinSplits(Predicates):
 
 def refine_splits(splits: BinSplits, coarse: Binner, fine: Binner) -> BinSplits:
     """Return the same splits, expressed in terms of finer bins."""
-    first, last = splits.first_bin.astype(np.intp), splits.last_bin.astype(np.intp)
-    for position, (coarse_bins, fine_bins) in enumerate(
-        zip(coarse.columns, fine.columns, strict=True)
-    ):
-        in_column = splits.features == position
+    first = splits.first_bin.astype(np.intp)
+    end = splits.last_bin.astype(np.intp) + 1
+    pairs = zip(coarse.columns, fine.columns, strict=True)
+    for position, (coarse_bins, fine_bins) in enumerate(pairs):
         coarse_of_fine = coarse_bins.coarse_bins(fine_bins)
         # first fine bin of each coarse bin, followed by the end of the last coarse bin
-        first_fine_bin = np.searchsorted(coarse_of_fine, np.arange(coarse_bins.size + 1))
+        coarse_codes = np.arange(coarse_bins.size + 1)
+        first_fine_bin = np.searchsorted(coarse_of_fine, coarse_codes)
+        in_column = splits.features == position
         first[in_column] = first_fine_bin[first[in_column]]
-        last[in_column] = first_fine_bin[last[in_column] + 1] - 1
+        end[in_column] = first_fine_bin[end[in_column]]
+    last = end - 1
     return BinSplits(splits.features, first, last, splits.texts)
 
 
@@ -158,40 +160,54 @@ def joint_gradient_sums(
         The sums.
     """
     assert isinstance(splits, BinSplits)
-    too_few_splits = len(splits) < MIN_TABLE_SPLITS.get(order, np.inf) * len(codes)
-    if too_few_splits or len(values) < MIN_TABLE_ROWS[order]:
+    n_splits, n_rows = len(splits), len(values)
+    too_few_splits = n_splits < MIN_TABLE_SPLITS.get(order, np.inf) * len(codes)
+    if too_few_splits or n_rows < MIN_TABLE_ROWS[order]:
         X: NDArray[Any] = codes.T
-        classes, weights = np.zeros(len(values), dtype=np.intp), values.astype(np.int64)
         direct: Integers = contingency_table(
-            splits.indicators, len(splits), X, classes, weights, 1, order
+            splits.indicators,
+            n_splits,
+            X,
+            y=np.zeros(n_rows, dtype=np.intp),
+            weights=values.astype(np.int64),
+            n_classes=1,
+            order=order,
         )[0]
         return direct
+
     indicators, pattern_of_row = _split_patterns(splits, codes, sizes)
     n_patterns = max(matrix.shape[1] for matrix in indicators)
-    # all columns are padded to n_patterns, so that all joint sums have the same shape
-    indicators = [
-        np.pad(matrix, ((0, 0), (0, n_patterns - matrix.shape[1]))) for matrix in indicators
-    ]
-    ends = np.cumsum([0, *map(len, indicators)]).tolist()
+    powers = []
+    for matrix in indicators:
+        # all columns are padded to n_patterns, so that all joint sums have the same shape
+        n_missing = n_patterns - matrix.shape[1]
+        padded = np.pad(matrix, ((0, 0), (0, n_missing)))
+        powers.append(_tensor_powers(padded, order))
+    n_column_splits = [len(matrix) for matrix in indicators]
+    ends = np.cumsum([0, *n_column_splits]).tolist()
     slices = [slice(start, stop) for start, stop in pairwise(ends)]  # splits of each column
-    powers = [_tensor_powers(matrix, order) for matrix in indicators]
-    table = np.zeros((len(splits) + 1,) * order)
+
+    table = np.zeros((n_splits + 1,) * order)  # splits in the order of their columns
     for columns, pattern_sums in _joint_sums(pattern_of_row, n_patterns, values, order):
         # if there are fewer columns than axes, one column contributes several splits
         for repeats in combinations_with_replacement(columns, order - len(columns)):
-            axis_columns, sums = sorted(columns + repeats), pattern_sums
+            axis_columns = sorted(columns + repeats)
+            split_sums = pattern_sums
             for column in columns:
                 n_axes_of_column = axis_columns.count(column)
                 power = powers[column][n_axes_of_column - 1]  # (n_patterns, n_splits^n_axes)
                 # replaces the first axis (patterns) with a new last axis (splits), column by column
-                sums = sums.reshape(n_patterns, -1).T @ power
-            sums = sums.reshape([len(indicators[column]) for column in axis_columns])
+                split_sums = split_sums.reshape(n_patterns, -1).T @ power
+            shape = [n_column_splits[column] for column in axis_columns]
+            split_sums = split_sums.reshape(shape)
             # the table is symmetric in its axes
             for axes in permutations(range(order)):
-                table[tuple(slices[axis_columns[axis]] for axis in axes)] = sums.transpose(axes)
-    # restore the original order of the splits
-    inverse = np.append(0, 1 + np.argsort(np.argsort(splits.features, kind="stable")))
-    ordered: Integers = table[np.ix_(*[inverse] * order)].astype(np.int64)
+                block = tuple(slices[axis_columns[axis]] for axis in axes)
+                table[block] = split_sums.transpose(axes)
+
+    by_column = np.argsort(splits.features, kind="stable")
+    table_index = np.append(0, 1 + np.argsort(by_column))  # of each split in the original order
+    ordered: Integers = table[np.ix_(*[table_index] * order)].astype(np.int64)
     return ordered
 
 
@@ -206,13 +222,15 @@ def _split_patterns(
     indicators: list[Floats] = [np.ones((1, 1))]
     pattern_of_row = [np.zeros(codes.shape[1], dtype=np.intp)]
     for column in np.unique(splits.features).tolist():
-        indices, bins = np.flatnonzero(splits.features == column), np.arange(sizes[column])
-        by_bin = np.array(
-            [splits.contains(index, bins) for index in indices.tolist()], dtype=np.float64
-        )
-        patterns, pattern_of_bin = np.unique(by_bin, axis=1, return_inverse=True)
+        bins = np.arange(sizes[column])
+        in_column = splits.features == column
+        column_splits = np.flatnonzero(in_column).tolist()
+        satisfied = [splits.contains(split, bins) for split in column_splits]
+        bin_indicators = np.array(satisfied, dtype=np.float64)  # (n_column_splits, n_bins)
+        patterns, pattern_of_bin = np.unique(bin_indicators, axis=1, return_inverse=True)
         indicators.append(patterns)
-        pattern_of_row.append(np.take(pattern_of_bin.ravel(), codes[column]))
+        pattern_of_bin = pattern_of_bin.ravel()
+        pattern_of_row.append(pattern_of_bin[codes[column]])
     return indicators, pattern_of_row
 
 
@@ -225,12 +243,17 @@ def _joint_sums(
     flat_index: NDArray[np.intp] | int = 0,
 ) -> Iterator[tuple[tuple[int, ...], Floats]]:
     """Yield each tuple of at most `order` columns, and the sum of values for each joint code."""
-    for column in range(columns[-1] + 1 if columns else 0, len(codes)):
-        extended, index = (*columns, column), flat_index + codes[column]
-        sums = np.bincount(index, values, minlength=size ** len(extended)).astype(np.float64)
-        yield extended, sums
+    first_column = columns[-1] + 1 if columns else 0
+    for column in range(first_column, len(codes)):
+        extended = (*columns, column)
+        index = flat_index + codes[column]
+        n_joint_codes = size ** len(extended)
+        joint_sums = np.bincount(index, values, minlength=n_joint_codes)
+        yield extended, joint_sums.astype(np.float64)
         if len(extended) < order:
-            yield from _joint_sums(codes, size, values, order, extended, index * size)
+            yield from _joint_sums(
+                codes, size, values, order, columns=extended, flat_index=index * size
+            )
 
 
 def _tensor_powers(indicators: Floats, order: int) -> list[Floats]:
@@ -273,11 +296,12 @@ def candidate_splits(binner: Binner, codes: BinCodes) -> BinSplits:
         ranges.append((missing, missing))
         texts.append(("is missing", "is known"))
         columns += [position] * (len(ranges) - len(columns))  # for all new ranges
+    bin_ranges = np.array(ranges, dtype=np.intp).reshape(-1, 2)
     splits = BinSplits(
-        np.array(columns, dtype=np.intp),
-        np.array([first for first, _ in ranges], dtype=np.intp),
-        np.array([last for _, last in ranges], dtype=np.intp),
-        np.array(texts, dtype=object).reshape(-1, 2),
+        features=np.array(columns, dtype=np.intp),
+        first_bin=bin_ranges[:, 0],
+        last_bin=bin_ranges[:, 1],
+        texts=np.array(texts, dtype=object).reshape(-1, 2),
     )
     return splits[distinct_partitions(splits, codes.T)]
 

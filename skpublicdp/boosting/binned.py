@@ -86,7 +86,9 @@ class FineBinnedRows:
         bytes_used: int = 0,
         n_margins: int = 0,
     ) -> None:
-        self.fine_binner, self.n, self.n_jobs = fine_binner, n, n_jobs
+        self.fine_binner = fine_binner
+        self.n = n
+        self.n_jobs = n_jobs
         self._bytes_used = bytes_used
         self.columns = [self.allocate((n,), bins.dtype) for bins in fine_binner.columns]
         self.y = self.allocate((n,), dtype)
@@ -230,12 +232,14 @@ class BinnedData:
         """Return the rows in the given bins, after moving every cut to the nearest fine cut."""
         snapped_columns = []
         for bins, fine in zip(binner.columns, rows.fine_binner.columns, strict=True):
-            cuts = np.unique(snap_to_edges(fine.cuts, bins.cuts))
+            snapped = snap_to_edges(fine.cuts, bins.cuts)
+            cuts = np.unique(snapped)  # cuts that move to the same fine cut are merged
             cuts = cuts[~np.isnan(cuts)]
-            # cuts that move to the same fine cut are merged
             size = bins.size + len(cuts) - len(bins.cuts)
-            snapped_columns.append(ColumnBins(bins.column, cuts, size, bins.bin_of_category))
-        return cls(Binner(tuple(snapped_columns)), rows, public)
+            column = ColumnBins(bins.column, cuts, size, bins.bin_of_category)
+            snapped_columns.append(column)
+        binner = Binner(tuple(snapped_columns))
+        return cls(binner, rows, public)
 
     @cached_property
     def bin_of_fine_bin(self) -> list[BinCodes]:
@@ -302,9 +306,11 @@ class BinnedData:
             margins = result[:, chunk]  # a view of `result`
             margins[:] = model.intercepts[:, None]
             for table, column in zip(tables, self.rows.columns, strict=True):
-                margins += np.take(table, column[chunk], axis=1)
-            for scores, leaf_of_row in zip(leaf_scores, leaf_indexers, strict=True):
-                margins += np.take(scores, leaf_of_row(chunk), axis=1)
+                fine_bins = column[chunk]
+                margins += np.take(table, fine_bins, axis=1)
+            for scores, leaf_indexer in zip(leaf_scores, leaf_indexers, strict=True):
+                leaves = leaf_indexer(chunk)
+                margins += np.take(scores, leaves, axis=1)
 
         self.rows.for_each_chunk(fill_chunk)
         return result

@@ -85,7 +85,8 @@ class ColumnBins:
         if self.column.categorical:
             return np.arange(self.size).astype(self.dtype)
         # each fine bin lies in the bin that contains its upper end
-        coarse = np.searchsorted(self.cuts, np.append(fine.cuts, np.inf))
+        upper_ends = np.append(fine.cuts, np.inf)
+        coarse = np.searchsorted(self.cuts, upper_ends)
         coarse[-1] = len(self.cuts)  # also if infinity itself is a cut
         missing_bin = self.size - 1
         return np.append(coarse, missing_bin).astype(self.dtype)
@@ -94,10 +95,12 @@ class ColumnBins:
     def labels(self) -> list[str]:
         """Description of each bin, which is a range of numbers or a category."""
         if self.column.categorical:
-            names = [*map(str, self.column.values.tolist())]
             other_bin = self.size - 2
-            has_bin = np.flatnonzero(self.bin_of_category[: len(names)] < other_bin)
-            return [*(names[code] for code in has_bin), OTHER, MISSING]
+            categories = self.column.values.tolist()
+            # the last codes are for other and missing values, which are no categories
+            pairs = zip(categories, self.bin_of_category, strict=False)
+            names = [str(category) for category, code in pairs if code < other_bin]
+            return [*names, OTHER, MISSING]
         cut_texts = self.column.format_all(self.cuts)
         if not cut_texts:
             return ["any", MISSING]
@@ -285,12 +288,15 @@ def _categorical_bins(column: Column, codes: Floats) -> ColumnBins:
     """Return one bin per frequent category, one for other categories and one for missing values."""
     counts = np.bincount(codes.astype(np.intp), minlength=column.n_categories)
     counts = counts[: len(column.values)]  # excluding the codes for other and missing values
-    frequent = np.sort(np.argsort(-counts, kind="stable")[:MAX_CATEGORIES])
-    n_frequent = len(frequent)
-    bin_of_category = np.full(column.n_categories, n_frequent, dtype=np.int16)
-    bin_of_category[frequent] = np.arange(n_frequent)
-    bin_of_category[-1] = n_frequent + 1  # missing values
-    return ColumnBins(column, np.empty(0), n_frequent + 2, bin_of_category)
+    by_frequency = np.argsort(-counts, kind="stable")
+    frequent = np.sort(by_frequency[:MAX_CATEGORIES])
+    other_bin = len(frequent)
+    missing_bin = other_bin + 1
+    bin_of_category = np.full(column.n_categories, other_bin, dtype=np.int16)
+    bin_of_category[frequent] = np.arange(other_bin)
+    bin_of_category[-1] = missing_bin
+    no_cuts = np.empty(0)
+    return ColumnBins(column, no_cuts, size=missing_bin + 1, bin_of_category=bin_of_category)
 
 
 def n_removable_rows(bins: ColumnBins, codes: Floats) -> Integers:
@@ -308,15 +314,19 @@ def n_removable_rows(bins: ColumnBins, codes: Floats) -> Integers:
     """
     column = bins.column
     n_categories = len(column.values)
-    counts = np.bincount(codes.astype(np.intp), minlength=column.n_categories)[:n_categories]
+    counts = np.bincount(codes.astype(np.intp), minlength=column.n_categories)
+    counts = counts[:n_categories]  # excluding the codes for other and missing values
     # categories are ranked by decreasing count, and by code if their counts are equal
-    ranking = np.sort(-counts * n_categories + np.arange(n_categories))
-    chosen = np.flatnonzero(bins.bin_of_category[:n_categories] < bins.size - 2)
+    sort_keys = -counts * n_categories + np.arange(n_categories)
+    ranking = np.sort(sort_keys)
+    other_bin = bins.size - 2
+    chosen = np.flatnonzero(bins.bin_of_category[:n_categories] < other_bin)
+    chosen_counts = counts[chosen]
     n_removable = np.zeros(len(chosen), dtype=np.int64)
     for n_removed in (1, 2):
-        reduced = np.maximum(counts[chosen] - n_removed, 0)
+        reduced = np.maximum(chosen_counts - n_removed, 0)
         n_ahead = np.searchsorted(ranking, -reduced * n_categories + chosen)
-        n_ahead -= counts[chosen] > reduced  # the category is not ahead of itself
+        n_ahead -= chosen_counts > reduced  # the category is not ahead of itself
         # a category without public rows is known only if it is declared
         is_known = (reduced > 0) | column.is_closed
         n_removable += (n_ahead < MAX_CATEGORIES) & is_known

@@ -211,11 +211,13 @@ def plan_tree_trial(
 def trial_event(budget: StageBudget, trial: TreeTrial) -> Event:
     """Return the plan for the steps after the class counts: the histograms and the trial."""
     trial_share = trial.first + trial.second
+    first_budget = budget.fraction(trial.first)
     second_budget = budget.fraction(trial.second)
     second_step = Either((second_budget.event, _tree_event(second_budget)))
-    with_tree = Steps((_tree_event(budget.fraction(trial.first)), second_step))
+    with_tree = Steps((_tree_event(first_budget), second_step))
     without_tree = budget.fraction(trial_share).event
-    histograms = budget.fraction(1 - CLASS_COUNT_SHARE - trial_share).event
+    histogram_share = 1 - CLASS_COUNT_SHARE - trial_share
+    histograms = budget.fraction(histogram_share).event
     # the released histograms determine whether a tree is tried
     return Steps((histograms, Either((without_tree, with_tree))))
 

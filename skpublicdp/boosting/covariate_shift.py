@@ -61,19 +61,22 @@ def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integ
         Indicators of the bins in the lower half of each column. Columns that are constant in the
         public rows have no split.
     """
-    splits, bin_shares = [], design.weights @ design.X
+    bin_shares = design.weights @ design.X  # (n_bins,)
+    splits = []
     # the last offset is the number of bins, not the start of a column
     for start, bins in zip(binner.offsets[:-1], binner.columns, strict=True):
         shares = bin_shares[start : start + bins.size]
         occupied = np.flatnonzero(shares > 0)
         if len(occupied) < 2:
             continue
-        cumulative = np.cumsum(shares[occupied[:-1]])
-        n_lower = 1 + int(np.argmin(np.abs(cumulative - 0.5)))
+        lower_share = np.cumsum(shares[occupied[:-1]])  # of each possible split
+        n_lower = 1 + int(np.argmin(np.abs(lower_share - 0.5)))
+        lower_bins = start + occupied[:n_lower]
         indicator = np.zeros(len(bin_shares), dtype=np.int64)
-        indicator[start + occupied[:n_lower]] = 1
+        indicator[lower_bins] = 1
         splits.append(indicator)
-    return np.array(splits, dtype=np.int64).reshape(len(splits), len(bin_shares))
+    shape = len(splits), len(bin_shares)
+    return np.array(splits, dtype=np.int64).reshape(shape)
 
 
 def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
@@ -285,7 +288,8 @@ def estimate_shift(
     expected_shares, transfer_variances = public_shares, np.zeros(len(counts))
     if expected is not None:
         expected_shares = indicators @ expected.means
-        transfer_variances = expected.transfer_variance(indicators)
+        transferred = indicators @ expected.transfers.T  # (n_splits, n_categorical)
+        transfer_variances = transferred**2 @ expected.transfer_variances
     # the errors of different splits are independent, like those of the noise
     error_variances = variance / n**2 + transfer_variances
     deviations = counts / n - expected_shares
@@ -336,18 +340,24 @@ def normal_scores(deviations: Floats, sampling_variances: Floats, noise_variance
     noise_variance : float
         Variance of the Laplace noise.
     """
-    scale = np.sqrt(noise_variance / 2)
+    scale = np.sqrt(noise_variance / 2)  # of the Laplace distribution
+    sampling = np.sqrt(sampling_variances)
     # adding a Gaussian part that is negligible compared with the noise avoids a division by zero
-    sampling = np.maximum(np.sqrt(sampling_variances), 1e-4 * scale)
-    u, k = np.abs(deviations) / sampling, sampling / scale
+    sampling = np.maximum(sampling, 1e-4 * scale)
+    u = np.abs(deviations) / sampling
+    k = sampling / scale
     # P(X > x) = phi(u) (R(u) - R(u + k) / 2 + R(k - u) / 2), for Mills' ratio R
-    log_gaussian = _log_mills_ratio(u) + np.log1p(
-        -np.exp(_log_mills_ratio(u + k) - _log_mills_ratio(u)) / 2
-    )
-    log_mixed = _log_mills_ratio(k - u) - np.log(2)
-    log_tail = -(u**2 + np.log(2 * np.pi)) / 2 + np.logaddexp(log_gaussian, log_mixed)
-    scores = -ndtri_exp(np.minimum(log_tail, np.log(0.5)))
-    normal: Floats = np.sign(deviations) * scores * np.sqrt(sampling_variances + noise_variance)
+    log_ratio = _log_mills_ratio(u)
+    log_quotient = _log_mills_ratio(u + k) - log_ratio
+    log_difference = log_ratio + np.log1p(-np.exp(log_quotient) / 2)  # the first two terms
+    log_last_term = _log_mills_ratio(k - u) - np.log(2)
+    squares = u**2 + np.log(2 * np.pi)
+    log_density = -squares / 2
+    log_tail = log_density + np.logaddexp(log_difference, log_last_term)
+    log_tail = np.minimum(log_tail, np.log(0.5))
+    scores = -ndtri_exp(log_tail)
+    total_deviations = np.sqrt(sampling_variances + noise_variance)
+    normal: Floats = np.sign(deviations) * scores * total_deviations
     return normal
 
 
@@ -368,11 +378,14 @@ def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats)
     single decomposition suffices.
     """
     root = np.linalg.cholesky(covariance)
-    whitened = np.linalg.solve(root, jacobian)
-    values, vectors = np.linalg.eigh(whitened @ whitened.T)
-    squares = (vectors.T @ np.linalg.solve(root, deviation)) ** 2
-    ratios = TILT_VARIANCES[:, None] * np.maximum(values, 0.0)
-    log_evidence: Floats = (squares * ratios / (1 + ratios) - np.log1p(ratios)).sum(axis=1) / 2
+    white_jacobian = np.linalg.solve(root, jacobian)
+    white_deviation = np.linalg.solve(root, deviation)
+    shift_covariance = white_jacobian @ white_jacobian.T
+    eigenvalues, eigenvectors = np.linalg.eigh(shift_covariance)
+    squares = (eigenvectors.T @ white_deviation) ** 2
+    ratios = TILT_VARIANCES[:, None] * np.maximum(eigenvalues, 0.0)  # (n_variances, n)
+    explained = squares * ratios / (1 + ratios)
+    log_evidence: Floats = (explained - np.log1p(ratios)).sum(axis=1) / 2
     return log_evidence
 
 
@@ -449,10 +462,12 @@ def calibrate_weights(
         """Return the dual objective, and the weights that correspond to the dual variables."""
         exponents = n * (Z @ dual) / m + log_weights
         max_exponent = exponents.max()  # subtracted so that `exp` does not overflow
-        weights = np.exp(exponents - max_exponent)
-        total = weights.sum()
-        value = m * (max_exponent + np.log(total)) - dual @ counts + variance * (dual @ dual) / 2
-        return float(value), weights / total
+        unnormalised = np.exp(exponents - max_exponent)
+        total = unnormalised.sum()
+        log_partition = max_exponent + np.log(total)
+        penalty = variance * (dual @ dual) / 2
+        value = m * log_partition - dual @ counts + penalty
+        return float(value), unnormalised / total
 
     value, weights = evaluate(dual)
     for _ in range(MAX_CALIBRATION_STEPS):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression, RidgeCV
 
@@ -87,34 +86,31 @@ class DefaultPublicModel(PublicModel):
         """For each row, return the mean of the margins of the two models."""
         if not len(rows):
             return np.empty((self.target.loss.n_targets, 0))
-        features, scores = _tree_features(self.binner, rows), self._linear_scores(rows)
+        target = self.target
+        features = _tree_features(self.binner, rows)
         features[:, ~self.has_values] = 0.0
-        if self.target.classes is None:
-            of_trees = self.target.margins_of_shares(self.trees.predict(features))
-            return (of_trees + self.target.margins_of_shares(scores[0])) / 2
+        scores = self._linear_scores(rows)
+        if target.classes is None:
+            tree_margins = target.margins_of_shares(self.trees.predict(features))
+            return (tree_margins + target.margins_of_shares(scores[0])) / 2
+
         if len(scores) == 1:
             scores = np.array([np.zeros(len(rows)), scores[0]])
         exponentials = np.exp(scores - scores.max(axis=0))
         total = np.zeros(len(rows))
-        for exponential in exponentials:  # summed in a fixed order, as in `_linear_scores`
+        for exponential in exponentials:  # in a fixed order, independent of the row's position
             total += exponential
-        of_trees, of_linear = (
-            self.target.margins_of_probabilities(
-                columns_of_classes(probabilities, np.asarray(model.classes_, dtype=np.intp), codes)
-            )
-            for probabilities, model, codes in (
-                (self.trees.predict_proba(features), self.trees, self._codes),
-                ((exponentials / total).T, self.linear, self._codes),
-            )
-        )
-        margins: Floats = (of_trees + of_linear) / 2
-        return margins
+        tree_probabilities = self.trees.predict_proba(features)
+        linear_probabilities = (exponentials / total).T
 
-    @property
-    def _codes(self) -> NDArray[np.intp]:
-        """Codes of all labels."""
-        assert self.target.classes is not None
-        return np.arange(len(self.target.classes))
+        codes = np.arange(len(target.classes))
+        tree_classes = np.asarray(self.trees.classes_, dtype=np.intp)
+        linear_classes = np.asarray(self.linear.classes_, dtype=np.intp)
+        tree_columns = columns_of_classes(tree_probabilities, tree_classes, codes)
+        linear_columns = columns_of_classes(linear_probabilities, linear_classes, codes)
+        tree_margins = target.margins_of_probabilities(tree_columns)
+        margins: Floats = (tree_margins + target.margins_of_probabilities(linear_columns)) / 2
+        return margins
 
     def _linear_scores(self, rows: Floats) -> Floats:
         """Return the scores of the linear model, shape (n_scores, n).

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve
 from scipy.optimize import brentq
 from scipy.stats import chi2
@@ -99,16 +98,22 @@ def histogram_drift(
     n_counts = 0
     column_drifts = np.full(len(columns), np.nan)
     for i in np.flatnonzero(columns).tolist():
-        is_tested[column_slices[i]] = True
-        n_column_counts = column_slices[i].stop - column_slices[i].start - is_identity[i]
-        column_drifts[i] = squares[column_slices[i]].sum() / max(n_column_counts, 1)
+        block = column_slices[i]
+        is_tested[block] = True
+        n_column_counts = block.stop - block.start - is_identity[i]
+        column_drifts[i] = squares[block].sum() / max(n_column_counts, 1)
         n_counts += n_column_counts
     drift = float(squares[is_tested].sum() / max(n_counts, 1))
-    errors, noise_shares = errors[:, is_tested], noise_shares[is_tested]
+
+    errors = errors[:, is_tested]
+    noise_shares = noise_shares[is_tested]
     variances = (errors**2).sum(axis=0) + noise_shares
-    # the matrices errors @ errors.T and errors.T @ errors have the same norm
-    gram = errors @ errors.T if errors.shape[0] < errors.shape[1] else errors.T @ errors
-    squared_norm = (gram**2).sum() + (variances**2 - (variances - noise_shares) ** 2).sum()
+    # squared norm of the covariance matrix of the counts: errors.T @ errors with `variances` on its
+    # diagonal; the matrices errors @ errors.T and errors.T @ errors have the same norm
+    n_rows, n_tested = errors.shape
+    gram = errors @ errors.T if n_rows < n_tested else errors.T @ errors
+    diagonal_change = variances**2 - (variances - noise_shares) ** 2
+    squared_norm = (gram**2).sum() + diagonal_change.sum()
     degrees_of_freedom = variances.sum() ** 2 / squared_norm if squared_norm > 0 else 1.0
     threshold = chi2.isf(FALSE_ALARM_RATE, degrees_of_freedom) / degrees_of_freedom
     return DriftReport(drift, bool(drift > threshold), column_drifts)
@@ -125,12 +130,6 @@ class ExpectedShares(NamedTuple):
     transfers: Floats
     # (n_categorical,): variance of this mass for each categorical column
     transfer_variances: Floats
-
-    def transfer_variance(self, strategy: NDArray[Any]) -> Floats:
-        """Return the variance of linear combinations of bins that is due to transferred mass."""
-        squares = (strategy @ self.transfers.T) ** 2
-        variances: Floats = squares @ self.transfer_variances
-        return variances
 
 
 def expected_bin_shares(
@@ -228,15 +227,16 @@ def predict_counts(
     # assuming at least half a public row in each bin ensures that no variance is zero
     row_shares = np.maximum(expected.row_shares, 0.5 / m)
     variances = squared_strategy.apply(row_shares) / STRATEGY_UNIT**2
-    for block, is_identity in zip(strategy.column_slices, strategy.is_identity, strict=True):
+    blocks = zip(strategy.column_slices, strategy.is_identity, strict=True)
+    for block, is_identity in blocks:
         # E[x²] - E[x]² for combinations of bins; individual bins are nearly independent
         if not is_identity:
             variances[block] -= means[block] ** 2
     variances = np.maximum(variances, 0.0) / m
     transferred = strategy.apply(expected.transfers) / STRATEGY_UNIT
     variances += expected.transfer_variances @ transferred**2
-    # the number of rows is public
-    means[-1], variances[-1] = strategy.total_weight / STRATEGY_UNIT, 0.0
+    means[-1] = strategy.total_weight / STRATEGY_UNIT
+    variances[-1] = 0.0  # the number of rows is public
     return n * means, n**2 * variances
 
 
@@ -274,16 +274,22 @@ def overlapping_columns(
     """
     overlaps = np.ones(len(column_slices), dtype=bool)
     for i, block in enumerate(column_slices):
-        centred = Z[:, block] - weights @ Z[:, block]
+        column_Z = Z[:, block]
+        column_deviations = deviations[block]
+        centred = column_Z - weights @ column_Z
         row_covariance = (centred * weights[:, None]).T @ centred
         noise = variance * np.eye(len(row_covariance))
         # inverse of the row covariance, shrunk where it is small compared with the noise
-        shrunk = solve(row_covariance + noise, row_covariance, assume_a="pos")
-        inverse = solve(row_covariance + noise, shrunk.T, assume_a="pos")
-        divergence = deviations[block] @ inverse @ deviations[block]
+        noisy_covariance = row_covariance + noise
+        shrunk = solve(noisy_covariance, row_covariance, assume_a="pos")
+        inverse = solve(noisy_covariance, shrunk.T, assume_a="pos")
+        divergence = column_deviations @ inverse @ column_deviations
+        # mean and variance of this quadratic form without a shift
         null_covariance = (weights @ weights) * row_covariance + noise
         product = inverse @ null_covariance
-        chance = np.trace(product) + 3 * np.sqrt(2 * np.trace(product @ product))
+        null_mean = np.trace(product)
+        null_variance = 2 * np.trace(product @ product)
+        chance = null_mean + 3 * np.sqrt(null_variance)
         overlaps[i] = 1 + divergence - chance <= 1 / MIN_KEPT_FRACTION
     return overlaps if has_actual_values is None else overlaps | ~has_actual_values
 

@@ -90,24 +90,31 @@ def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape
         Intercepts, which include the mean contribution of each column over the public rows.
     """
     model, binner = fitted.model, fitted.data.binner
+    score_unit = np.float64(unit / MARGIN_UNIT)
     intercepts = model.intercepts.copy()
     shapes = []
-    # the last offset is the number of bins, not the start of a column
-    for position, (start, bins, bin_of_row) in enumerate(
-        zip(binner.offsets[:-1], binner.columns, fitted.data.public_codes, strict=True)
-    ):
+    for position, bins in enumerate(binner.columns):
+        start, stop = model.offsets[position], model.offsets[position + 1]
+        scores = model.scores[:, start:stop]
+        bin_of_row = fitted.data.public_codes[position]
         shares = np.bincount(bin_of_row, minlength=bins.size) / len(bin_of_row)
-        scores = model.scores[:, start : start + bins.size]
         # an integer keeps sums over columns exact
         public_mean = np.rint(scores @ shares).astype(np.int64)
+        intercepts += public_mean
+        centred = scores - public_mean[:, None]
         deviations = np.zeros(scores.shape)
         if fitted.covariances:
             deviations = unit * centred_deviations(fitted.covariances[position], shares)
-        centred: Floats = (scores - public_mean[:, None]) * np.float64(unit / MARGIN_UNIT)
-        name, labels = bins.column.name, tuple(bins.labels)
-        shapes.append(Shape(name, labels, bins.cuts, shares, centred, deviations))
-        intercepts += public_mean
-    return tuple(shapes), np.asarray(intercepts * (unit / MARGIN_UNIT), dtype=np.float64)
+        shape = Shape(
+            name=bins.column.name,
+            cells=tuple(bins.labels),
+            cuts=bins.cuts,
+            shares=shares,
+            scores=centred * score_unit,
+            deviations=deviations,
+        )
+        shapes.append(shape)
+    return tuple(shapes), np.asarray(intercepts * score_unit, dtype=np.float64)
 
 
 def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
@@ -134,20 +141,26 @@ def describe_trees(
     # the description of a tree's rule needs column and label names, but no rows
     names_and_labels = PublicSample(np.empty((0, len(binner.names))), labels, binner.names)
     tree_covariances = fitted.covariances[len(binner.columns) :]
+    score_unit = np.float64(unit / MARGIN_UNIT)
     described = []
-    for position, (tree, leaf_scores, columns) in enumerate(
-        zip(model.trees, model.leaf_scores, columns_of_trees(model), strict=True)
-    ):
+    for position, columns in enumerate(columns_of_trees(model)):
+        tree = model.trees[position]
+        leaf_scores = model.leaf_scores[position]
+        n_leaves = leaf_scores.shape[1]
         deviations = np.zeros(leaf_scores.shape)
         if tree_covariances:
             variances = np.diagonal(tree_covariances[position], axis1=1, axis2=2)
             deviations = unit * np.sqrt(np.maximum(variances, 0.0))
-        rule = DecisionTree(tree.splits, tree.leaves, names_and_labels).rule()
-        names = tuple(binner.names[column] for column in columns)
+        named_tree = DecisionTree(tree.splits, tree.leaves, names_and_labels)
         leaf_of_row = apply_tree(tree.splits, fitted.data.public_codes)
-        shares = np.bincount(leaf_of_row, minlength=leaf_scores.shape[1]) / len(leaf_of_row)
-        scores: Floats = leaf_scores * np.float64(unit / MARGIN_UNIT)
-        described.append(Tree(rule, names, shares, scores, deviations))
+        described_tree = Tree(
+            rule=named_tree.rule(),
+            names=tuple(binner.names[column] for column in columns),
+            shares=np.bincount(leaf_of_row, minlength=n_leaves) / len(leaf_of_row),
+            scores=leaf_scores * score_unit,
+            deviations=deviations,
+        )
+        described.append(described_tree)
     return tuple(described)
 
 
@@ -182,30 +195,31 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
     pairs = []
     for columns, positions in trees_of_pair.items():
         first, second = (binner.columns[column] for column in columns)
-        grid = np.indices((first.size, second.size)).reshape(2, -1)
+        table_shape = first.size, second.size
+        first_bins, second_bins = np.indices(table_shape).reshape(2, -1)  # (n_cells,)
         # codes of all columns; since the trees depend on only two columns, the other codes are
         # arbitrary
-        grid_codes = [grid[0]] * len(codes)
-        grid_codes[columns[1]] = grid[1]
+        grid_codes: list[BinCodes] = [first_bins] * len(codes)
+        grid_codes[columns[1]] = second_bins
         leaves = [apply_tree(model.trees[position].splits, grid_codes) for position in positions]
-        leaf_scores = [described_trees[position].scores for position in positions]
-        leaf_variances = [described_trees[position].deviations ** 2 for position in positions]
-        n_targets, table_shape = len(model.intercepts), (first.size, second.size)
-        cell_of_row = codes[columns[0]].astype(np.intp) * second.size + codes[columns[1]]
-        counts = np.bincount(cell_of_row, minlength=first.size * second.size)
-        pairs.append(
-            Pair(
-                names=(first.column.name, second.column.name),
-                trees=tuple(positions),
-                cells=(tuple(first.labels), tuple(second.labels)),
-                cuts=(first.cuts, second.cuts),
-                shares=(counts / len(cell_of_row)).reshape(table_shape),
-                scores=_sum_leaf_values(leaf_scores, leaves).reshape(n_targets, *table_shape),
-                deviations=np.sqrt(_sum_leaf_values(leaf_variances, leaves)).reshape(
-                    n_targets, *table_shape
-                ),
-            )
+        trees = [described_trees[position] for position in positions]
+        leaf_scores = [tree.scores for tree in trees]
+        leaf_variances = [tree.deviations**2 for tree in trees]
+        scores = _sum_leaf_values(leaf_scores, leaves)  # (n_targets, n_cells)
+        variances = _sum_leaf_values(leaf_variances, leaves)
+        first_codes, second_codes = (codes[column] for column in columns)
+        cell_of_row = first_codes.astype(np.intp) * second.size + second_codes
+        counts = np.bincount(cell_of_row, minlength=len(first_bins))
+        described_pair = Pair(
+            names=(first.column.name, second.column.name),
+            trees=tuple(positions),
+            cells=(tuple(first.labels), tuple(second.labels)),
+            cuts=(first.cuts, second.cuts),
+            shares=(counts / len(cell_of_row)).reshape(table_shape),
+            scores=scores.reshape(-1, *table_shape),
+            deviations=np.sqrt(variances).reshape(-1, *table_shape),
         )
+        pairs.append(described_pair)
     return tuple(pairs)
 
 
@@ -269,8 +283,10 @@ def source_importances(model: AdditiveModel, binner: Binner, public_codes: BinCo
         counts[-2] = 0  # the bin for other categories and for members that are 0 in all public rows
         scores = model.scores[:, start:stop]
         centred = scores - (scores @ counts)[:, None] / counts.sum()
-        bin_of_member = bins.bin_of_category[list(bins.column.category_codes)]
-        weights = (np.abs(centred).sum(axis=0) * counts)[bin_of_member]
+        total_deviations = np.abs(centred).sum(axis=0) * counts  # (n_bins,)
+        member_codes = list(bins.column.category_codes)
+        bin_of_member = bins.bin_of_category[member_codes]
+        weights = total_deviations[bin_of_member]
         if not weights.any():  # the model consists of trees only
             weights = counts[bin_of_member]
         importances.append(importance * weights / weights.sum())

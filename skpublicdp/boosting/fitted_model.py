@@ -95,8 +95,9 @@ def mean_variances(
     total = np.zeros(1)
     for bins, covariance in zip(codes, covariances, strict=True):
         shares = np.bincount(bins, row_weights, minlength=covariance.shape[-1])
-        total = total + np.diagonal(covariance, axis1=1, axis2=2) @ shares
-        total = total - np.einsum("j,tjk,k->t", shares, covariance, shares)
+        variances = np.diagonal(covariance, axis1=1, axis2=2)  # (n_targets, n_bins)
+        variance_of_mean = np.einsum("j,tjk,k->t", shares, covariance, shares)
+        total = total + variances @ shares - variance_of_mean
     return np.maximum(total, 0.0)
 
 
@@ -107,7 +108,8 @@ class LogisticFit:
     model: AdditiveModel  # integer scores of bins and trees
     data: BinnedData
     design: WeightedPublicRows  # public rows with their weights
-    # (n_targets, n_bins of a column, n_bins of a column): as in `FittedModel`
+    # (n_targets, n_bins of a column, n_bins of a column): posterior covariances of the scores of
+    # each column, followed by those of each tree with noisy leaves
     covariances: list[Floats]
     drift: DriftReport = NO_DRIFT  # drift of the public rows
     # (n_targets,): posterior variance of an average public row's centred margins, for each target
@@ -118,9 +120,16 @@ class LogisticFit:
     def with_loss(self, loss: Loss) -> FittedModel:
         """Return the fit with its scores rescaled for a given loss."""
         codes, weights = self.data.public_codes, self.design.weights
-        rates = probabilities(self.model.raw_predict(codes)) @ weights
+        margins = self.model.raw_predict(codes)
+        rates = probabilities(margins) @ weights  # (n_targets,)
         factors = self.outcome_range.width * loss.logistic_rescaling(rates)
-        model = loss.from_logistic(self.model, codes, weights, self.outcome_range)
-        covariances = [factors[:, None, None] ** 2 * block for block in self.covariances]
-        variance = float((factors**2 * self.variances).sum())
-        return FittedModel(model, self.data, loss, covariances, self.drift, weights, variance)
+        squared_factors = factors**2
+        return FittedModel(
+            model=loss.from_logistic(self.model, codes, weights, self.outcome_range),
+            data=self.data,
+            loss=loss,
+            covariances=[squared_factors[:, None, None] * block for block in self.covariances],
+            drift=self.drift,
+            row_weights=weights,
+            variance=float((squared_factors * self.variances).sum()),
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,14 +74,16 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
 
 def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.intp]) -> Integers:
     """For each bin, return the sum of the integer values and the number of rows."""
-    table = np.empty((len(values) + 1, int(offsets[-1])), dtype=np.int64)
-    for bin_of_row, start, stop in zip(codes, offsets[:-1], offsets[1:], strict=True):
+    n_bins = int(offsets[-1])
+    table = np.empty((len(values) + 1, n_bins), dtype=np.int64)
+    for bin_of_row, (start, stop) in zip(codes, pairwise(offsets), strict=True):
         size = stop - start
+        column_table = table[:, start:stop]  # a view of `table`
         for target, target_values in enumerate(values):
             # doubles are exact here: the sums are integers far below 2^53
             sums = np.bincount(bin_of_row, weights=target_values, minlength=size)
-            table[target, start:stop] = sums
-        table[-1, start:stop] = np.bincount(bin_of_row, minlength=size)
+            column_table[target] = sums
+        column_table[-1] = np.bincount(bin_of_row, minlength=size)
     return table
 
 

@@ -310,7 +310,7 @@ class MultinomialLoss(Loss):
         p = self.mean(margins)  # class probabilities, (n_targets, n)
         # 1-norm, or squared Euclidean norm, of the gradient 1[y] - p for the least probable class y
         max_norm = 1 - 2 * p.min(axis=0)
-        for probability in p:  # in a fixed order, as in `mean`
+        for probability in p:  # in a fixed order, so that equal rows have equal sums
             max_norm += probability if self._pure else probability * probability
         if not self._pure:
             max_norm = np.sqrt(max_norm)

@@ -6,6 +6,7 @@ All values are integers, and the values of each row depend only on this row and 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -52,11 +53,14 @@ class AdditiveModel:
 
     def raw_predict(self, codes: BinCodes) -> Integers:
         """Return the margins of binned rows, as integers in units of 1 / MARGIN_UNIT."""
-        margins = np.repeat(self.intercepts[:, None], codes.shape[1], axis=1)
-        for bins, start, stop in zip(codes, self.offsets[:-1], self.offsets[1:], strict=True):
-            margins += np.take(self.scores[:, start:stop], bins, axis=1)
-        for tree, scores in zip(self.trees, self.leaf_scores, strict=True):
-            margins += np.take(scores, apply_tree(tree.splits, codes), axis=1)
+        n_rows = codes.shape[1]
+        margins = np.repeat(self.intercepts[:, None], n_rows, axis=1)
+        for bins, (start, stop) in zip(codes, pairwise(self.offsets), strict=True):
+            column_scores = self.scores[:, start:stop]
+            margins += np.take(column_scores, bins, axis=1)
+        for tree, leaf_scores in zip(self.trees, self.leaf_scores, strict=True):
+            leaves = apply_tree(tree.splits, codes)
+            margins += np.take(leaf_scores, leaves, axis=1)
         return margins
 
     def with_tree(self, tree: DecisionTree, scores: Integers) -> AdditiveModel:
@@ -105,13 +109,14 @@ def scaled_gradients(
     the Euclidean norm.
     """
     probability = probabilities(margins)
-    outcome = y
-    if len(probability) > 1:
-        outcome = y == np.arange(len(probability))[:, None]
-    exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * (outcome - probability)
+    n_targets = len(probability)
+    labels = np.arange(n_targets)
+    outcome = y if n_targets == 1 else y == labels[:, None]
+    scale = gradient_scale(probability, pure)
+    exact = 2 * MAX_GRADIENT * scale * (outcome - probability)
     # with several targets, rounding towards 0 does not increase the norm, apart from floating-point
     # errors that are absorbed by the factor 1 - 1e-12
-    integers = np.trunc(exact * (1 - 1e-12)) if len(exact) > 1 else np.rint(exact)
+    integers = np.rint(exact) if n_targets == 1 else np.trunc(exact * (1 - 1e-12))
     rounded: Integers = integers.astype(np.int64)
     return rounded
 

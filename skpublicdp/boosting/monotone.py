@@ -128,14 +128,17 @@ def monotone_leaf_projection(
         despite rounding errors in the means.
         """
         weights = 1 / variances
+        set_means = (contains @ (weights * scores)) / (contains @ weights)
         # indexed by the bit mask of the set; the empty set has no mean
-        mean_of_set = np.append(np.nan, (contains @ (weights * scores)) / (contains @ weights))
-        # means of the intersections of upper sets (rows) with lower sets (columns)
-        means = mean_of_set[masks[is_upper_set][:, None] & masks[is_lower_set]]
+        mean_of_mask = np.append(np.nan, set_means)
+        intersections = masks[is_upper_set][:, None] & masks[is_lower_set]
+        means = mean_of_mask[intersections]  # (n_upper_sets, n_lower_sets)
         projected = []
         for leaf in range(n_leaves):
             # an upper set and a lower set that both contain the leaf have a nonempty intersection
-            means_with_leaf = means[contains[is_upper_set, leaf]][:, contains[is_lower_set, leaf]]
+            in_upper_set = contains[is_upper_set, leaf]
+            in_lower_set = contains[is_lower_set, leaf]
+            means_with_leaf = means[in_upper_set][:, in_lower_set]
             projected.append(means_with_leaf.min(axis=1).max())
         return np.array(projected)
 
@@ -212,25 +215,35 @@ def project_monotone(
         Posterior covariances of the columns, followed by those of the trees. Terms without a
         posterior covariance are weighted by the number of public rows in each bin or leaf.
     """
-    mean_margin = model.raw_predict(public_codes).mean()
-    scores, leaf_scores = model.scores.copy(), list(model.leaf_scores)
+    scores = model.scores.copy()
     for column in np.flatnonzero(directions).tolist():
-        bins = slice(int(model.offsets[column]), int(model.offsets[column + 1]))
+        start, stop = model.offsets[column], model.offsets[column + 1]
+        column_scores = scores[0, start:stop]  # a view of `scores`
+        n_bins = binner.sizes[column]
         covariance = covariances[column] if covariances else None
-        variances = _variances(covariance, public_codes[column], binner.sizes[column])
-        project = isotonic_projection(int(directions[column]))
-        scores[0, bins] = np.rint(project(scores[0, bins].astype(np.float64), variances))
+        variances = _variances(covariance, public_codes[column], n_bins)
+        direction = int(directions[column])
+        project = isotonic_projection(direction)
+        projected = project(column_scores.astype(np.float64), variances)
+        column_scores[:] = np.rint(projected)
+
+    leaf_scores = list(model.leaf_scores)
     tree_covariances = covariances[len(binner.columns) :]
     for i, tree in enumerate(model.trees):
         projection = monotone_leaf_projection(tree, binner.sizes, directions)
-        if projection is not None:
-            covariance = tree_covariances[i] if tree_covariances else None
-            leaf_of_row = apply_tree(tree.splits, public_codes)
-            variances = _variances(covariance, leaf_of_row, len(tree.leaves))
-            projected = projection(leaf_scores[i][0].astype(np.float64), variances)
-            leaf_scores[i] = np.rint(projected)[None].astype(np.int64)
+        if projection is None:
+            continue
+        covariance = tree_covariances[i] if tree_covariances else None
+        leaf_of_row = apply_tree(tree.splits, public_codes)
+        variances = _variances(covariance, leaf_of_row, len(tree.leaves))
+        unconstrained = leaf_scores[i][0].astype(np.float64)
+        projected = projection(unconstrained, variances)
+        leaf_scores[i] = np.rint(projected)[None].astype(np.int64)
+
     monotone = replace(model, scores=scores, leaf_scores=tuple(leaf_scores))
-    change = np.rint(mean_margin - monotone.raw_predict(public_codes).mean()).astype(np.int64)
+    mean_margin = model.raw_predict(public_codes).mean()
+    projected_mean = monotone.raw_predict(public_codes).mean()
+    change = np.rint(mean_margin - projected_mean).astype(np.int64)
     return replace(monotone, intercepts=monotone.intercepts + change)
 
 

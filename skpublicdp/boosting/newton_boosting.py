@@ -109,11 +109,7 @@ class NewtonBooster:
 
     @property
     def model(self) -> AdditiveModel:
-        """Current model, with integer scores."""
-        return self._current_model()
-
-    def _current_model(self) -> AdditiveModel:
-        """Return the initial model, updated with the current column scores and all new trees."""
+        """Initial model, updated with the current integer scores of columns and all new trees."""
         scores = [term.integer_scores for term in self._terms]
         trees = (term.tree for term in self._terms if term.tree is not None)
         return replace(
@@ -167,37 +163,38 @@ class NewtonBooster:
         min_passes = 1 if splits is None else 2
         n_passes = max(min(N_PASSES, max_passes or N_PASSES), min_passes)
         generator = np.random.default_rng(0)  # a public seed that determines the order of terms
-        first_pass_share = Fraction(1, n_passes)
+        pass_share = Fraction(1, n_passes)
         if n_passes == 1:
             self._use_all_rows(all_data)
         for position in generator.permutation(self._n_columns).tolist():
-            self.update_term(position, budget.fraction(first_pass_share / self._n_columns))
-        unspent_share = 1 - first_pass_share
+            self.update_term(position, budget.fraction(pass_share / self._n_columns))
+        unspent_share = 1 - pass_share
+
         if splits is not None:
             persons = effective_rows / self.ledger.rows_per_person
             for cover in self._tree_covers(splits):
                 unspent_share = self._add_trees(budget, unspent_share, persons, cover)
+
         for passes_left in range(n_passes - 1, 0, -1):
-            switch_to_all_rows = passes_left == 1 and all_data is not None
-            if switch_to_all_rows:
+            is_on_all_rows = passes_left == 1 and all_data is not None
+            if is_on_all_rows:
                 for term in self._terms[: self._n_columns]:
                     term.posterior.reset_statistics()  # sums over all rows have another scale
             allocation = self._allocate(budget.fraction(unspent_share), passes_left)
             pass_share = unspent_share / passes_left
             unspent_share -= pass_share
             order = generator.permutation(len(self._terms)).tolist()
-            positions = [position for position in order if allocation[position]]
-            if switch_to_all_rows:
+            if is_on_all_rows:
                 # the leaves contain enough rows for the sampling error to be negligible, so trees
-                # are updated on the subsample
-                for position in positions:
-                    if position >= self._n_columns:
-                        share = pass_share * allocation[position]
-                        self.update_term(position, budget.fraction(share))
-                positions = [position for position in positions if position < self._n_columns]
-                self._use_all_rows(all_data)
-            for position in positions:
-                self.update_term(position, budget.fraction(pass_share * allocation[position]))
+                # are updated on the subsample, before the columns
+                order.sort(key=lambda position: position < self._n_columns)
+            for position in order:
+                if is_on_all_rows and position < self._n_columns:
+                    self._use_all_rows(all_data)
+                    is_on_all_rows = False
+                if allocation[position]:
+                    share = pass_share * allocation[position]
+                    self.update_term(position, budget.fraction(share))
 
     def _allocate(self, budget: StageBudget, n_passes: int) -> list[Fraction]:
         """Divide the budget of a pass among the terms by Neyman allocation.
@@ -233,7 +230,7 @@ class NewtonBooster:
         """
         if all_data is None:
             return
-        self.data, self.margins = all_data, all_data.margins(self._current_model())
+        self.data, self.margins = all_data, all_data.margins(self.model)
         for position, term in enumerate(self._terms):
             if term.tree is None:
                 term.bins_of_rows = partial(all_data.codes_of_column, position)
@@ -289,12 +286,14 @@ class NewtonBooster:
         """
         _, hessians = self.loss.gradient_hessian(self._public_margins)
         hessians = self.loss.hessian_unit * hessians / (2 * MAX_GRADIENT)
-        weighted = self.row_weights * hessians
-        sums = np.array([np.bincount(public_bins, values, minlength=size) for values in weighted])
+        weighted = self.row_weights * hessians  # (n_targets, m)
+        mean_hessians = weighted.sum(axis=1, keepdims=True)
         pseudo_weight = PUBLIC_PSEUDO_ROWS / max(self.n_public, 1.0)
+        by_target = [np.bincount(public_bins, row, minlength=size) for row in weighted]
+        hessians_of_bins = np.array(by_target, dtype=np.float64)  # (n_targets, size), per row
         # at least 1e-9, since the sums are used as denominators
-        sums += pseudo_weight * weighted.sum(axis=1, keepdims=True) + 1e-9
-        return self.data.rows.n * sums
+        hessians_of_bins += pseudo_weight * mean_hessians + 1e-9
+        return self.data.rows.n * hessians_of_bins
 
     def _add_trees(
         self, budget: StageBudget, share: Fraction, persons: float, cover: TreeCover
@@ -380,24 +379,40 @@ class NewtonBooster:
         labels = np.arange(max(self.loss.n_targets, 2))
         # at any depth, a split that divides the public rows more evenly has a larger prior
         prior = tree_cover(splits, codes, binner.names, labels, depth=2).prior
+        by_prior = np.argsort(-prior, kind="stable")
         for depth, max_splits in MAX_SPLITS_OF_DEPTH.items():
-            indices = np.sort(np.argsort(-prior, kind="stable")[:max_splits])
+            indices = np.sort(by_prior[:max_splits])
             yield tree_cover(splits[indices], codes, binner.names, labels, depth)
 
     def _column_term(self, position: int) -> _BoostedTerm:
         """Return the term of a column with its initial scores."""
-        bins, offsets = self.data.binner.columns[position], self.data.binner.offsets
+        binner = self.data.binner
+        bins = binner.columns[position]
+        start, stop = binner.offsets[position], binner.offsets[position + 1]
+        scores = self.start.scores[:, start:stop] / MARGIN_UNIT
         public_bins = self.data.public_codes[position]
-        scores = self.start.scores[:, offsets[position] : offsets[position + 1]] / MARGIN_UNIT
-        kernel, guess = np.eye(bins.size), scores.copy()  # scores of categories are independent
+        kernel = np.eye(bins.size)  # scores of categories are independent
+        guess = scores.copy()
         if not bins.column.categorical:
-            ranks = self._bin_ranks(public_bins, bins.size - 1)  # the last bin: missing values
+            n_intervals = bins.size - 1  # the last bin is for missing values
+            mass = np.bincount(public_bins, self.row_weights, minlength=bins.size)
+            mass = mass[:n_intervals]
+            mass = mass / max(mass.sum(), 1e-9)
+            public_ranks = np.cumsum(mass) - mass / 2
+            # with public ranks alone, an interval that contains nearly all rows would be close to
+            # all other intervals, and the prior would smooth across this interval; the ranks are
+            # therefore averaged with ranks among the intervals
+            index_ranks = (np.arange(n_intervals) + 0.5) / n_intervals
+            ranks = (public_ranks + index_ranks) / 2
             kernel = smoothing_prior(ranks)
-            for target in range(len(guess)):
-                guess[target, :-1] = piecewise_linear_guess(guess[target, :-1], ranks)
+            for target_scores in guess:
+                target_scores[:-1] = piecewise_linear_guess(target_scores[:-1], ranks)
         variance = self.start_variances[position] if self.start_variances else None
-        posterior = self._posterior(kernel, scores, guess, public_bins, variance)
-        return _BoostedTerm(posterior, public_bins, partial(self.data.codes_of_column, position))
+        posterior = self._posterior(
+            kernel, scores, guess, public_bins=public_bins, start_variance=variance
+        )
+        bins_of_rows = partial(self.data.codes_of_column, position)
+        return _BoostedTerm(posterior, public_bins, bins_of_rows)
 
     def _tree_term(self, tree: DecisionTree) -> _BoostedTerm:
         """Return the term of a new tree with leaf scores of 0."""
@@ -420,17 +435,3 @@ class NewtonBooster:
         public_rows = (shares * self.n_public).astype(np.float64)
         factor = self.loss.hessian_factor
         return TermPosterior(kernel, scores, guess, public_rows, factor, start_variance)
-
-    def _bin_ranks(self, public_bins: BinCodes, n_bins: int) -> Floats:
-        """Return a position between 0 and 1 for each interval of a numeric column, shape (n_bins,).
-
-        The position is the mean of the interval's rank among the public rows and its rank among the
-        intervals. If only the public rank were used, an interval that contains nearly all rows
-        would be close to all other intervals, and the prior would smooth across this interval.
-        """
-        mass = np.bincount(public_bins, self.row_weights, minlength=n_bins + 1)[:n_bins]
-        mass = mass / max(mass.sum(), 1e-9)
-        public_ranks = np.cumsum(mass) - mass / 2
-        index_ranks = (np.arange(n_bins) + 0.5) / n_bins
-        ranks: Floats = (public_ranks + index_ranks) / 2
-        return ranks

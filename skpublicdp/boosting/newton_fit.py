@@ -12,11 +12,9 @@ from skpublicdp.boosting.adaptive_bins import BIN_SPLIT_SHARE, BinSplitter
 from skpublicdp.boosting.additive_fit import fit_histograms
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.bin_splits import (
-    BinSplits,
     candidate_splits,
     refine_splits,
 )
-from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import (
     MAX_FINE_BINS,
     Binner,
@@ -78,6 +76,7 @@ def fit_newton(
     max_rounds : int, optional
         Maximum number of passes over all columns.
     """
+    # 1. class balance or range of the outcomes, and a sample of the rows
     outcome_range, first_share = DECLARED_RANGE, CLASS_COUNT_SHARE
     if training.is_regression:
         outcome_range, first_share = noisy_outcome_range(training, ledger, budget)
@@ -85,20 +84,27 @@ def fit_newton(
     else:
         class_balance = noisy_class_balance(training, ledger, budget.fraction(first_share))
     balance_factor = min(1.0, class_balance / BALANCED_FOR_NEWTON)
-    sample = _sample_rows(training, ledger, budget, loss, balance_factor)
+    sample = _sample_rows(training, ledger, budget, loss=loss, balance_factor=balance_factor)
     effective_rows = sample.rows.n * balance_factor
-    start_share = min(_start_share(sample, ledger, budget, effective_rows), 1 - first_share)
+
+    # 2. covariate shift and additive posterior
+    start_share = _start_share(sample, ledger, budget, effective_rows=effective_rows)
+    start_share = min(start_share, 1 - first_share)
     start_budget = budget.fraction(start_share)
     start = _fit_start(sample, outcome_range, ledger, start_budget, class_balance, max_rounds)
     budget = budget.fraction(1 - first_share - start_share)
     if not budget.amount:
         return start.with_loss(loss)
+
+    # 3. finer bins
     coarse, weights = start.data.binner, start.design.weights
     data = sample.with_bins(refine_bins(coarse, sample.X_public, weights))
     model = _refined_model(start.model, coarse, data.binner)
     model = loss.from_logistic(model, data.public_codes, weights, outcome_range)
+
+    # 4. residual variance, which is known for labels and released for outcomes
     final_loss, gradient_variance = loss, loss.gradient_variance
-    if gradient_variance is None:  # it is known for labels and released for outcomes
+    if gradient_variance is None:
         assert isinstance(loss, SquaredLoss)
         variance_budget = budget.fraction(CLASS_COUNT_SHARE)
         residuals = noisy_residual_variance(model, data, weights, loss, ledger, variance_budget)
@@ -107,29 +113,44 @@ def fit_newton(
         gradient_variance = loss.relative_gradient_variance(
             residuals.estimate, model.raw_predict(data.public_codes), weights
         )
+
+    # 5. bins split at significant differences
     margins = data.margins(model)
     splitter = BinSplitter(sample, data, loss, ledger, budget, gradient_variance)
     if splitter.is_affordable(effective_rows):
         unsplit, data = data.binner, splitter.split(margins)
         model = _refined_model(model, unsplit, data.binner)
         budget = budget.fraction(1 - BIN_SPLIT_SHARE)
+
+    # 6. Newton boosting
     n_public = start.design.effective_size if training.n_joint_public else 0.0
     start_variances = _start_variances(start, final_loss) if training.is_regression else []
     booster = NewtonBooster(
-        model, data, margins, weights, n_public, loss, ledger, gradient_variance, start_variances
+        start=model,
+        data=data,
+        margins=margins,
+        row_weights=weights,
+        n_public=n_public,
+        loss=loss,
+        ledger=ledger,
+        gradient_variance=gradient_variance,
+        start_variances=start_variances,
     )
-    splits = _refined_splits(start.data, data.binner) if trees else None
+    splits = None
+    if trees:  # chosen on coarse bins but expressed in finer bins
+        coarse_splits = candidate_splits(coarse, start.data.public_codes)
+        splits = refine_splits(coarse_splits, coarse, data.binner)
     all_data = None if sample is training else replace(data, rows=training.rows)
     booster.fit(budget, effective_rows, splits, max_rounds, all_data)
     variance = float(mean_variances(booster.public_bins, booster.covariances, weights).sum())
     return FittedModel(
-        booster.model,
-        data,
-        final_loss,
-        booster.covariances,
-        start.drift,
-        weights,
-        variance,
+        model=booster.model,
+        data=data,
+        loss=final_loss,
+        covariances=booster.covariances,
+        drift=start.drift,
+        row_weights=weights,
+        variance=variance,
         error_covariances=booster.error_covariances,
     )
 
@@ -148,8 +169,10 @@ def _sample_rows(
     """
     n_updates = N_PASSES * len(training.rows.columns)
     update_budget = budget.fraction(Fraction(1, n_updates))
-    noise = update_budget.variance(ledger.for_person(loss.sensitivity)) / (2 * MAX_GRADIENT) ** 2
-    n_rows = math.ceil(subsample_size(noise, MAX_FINE_BINS) / balance_factor)
+    sensitivity = ledger.for_person(loss.sensitivity)
+    noise_variance = update_budget.variance(sensitivity) / (2 * MAX_GRADIENT) ** 2
+    n_effective_rows = subsample_size(noise_variance, MAX_FINE_BINS)
+    n_rows = math.ceil(n_effective_rows / balance_factor)
     if 2 * n_rows > training.rows.n:
         return training
     # the set is random, since neighbouring tables need not have the same order of rows
@@ -212,9 +235,3 @@ def _start_variances(start: LogisticFit, loss: Loss) -> list[float]:
 def _refined_model(model: AdditiveModel, coarse: Binner, fine: Binner) -> AdditiveModel:
     """Return the same model, expressed in bins that refine the `coarse` bins."""
     return replace(model, scores=refine_scores(model.scores, coarse, fine), offsets=fine.offsets)
-
-
-def _refined_splits(coarse: BinnedData, fine: Binner) -> BinSplits:
-    """Return the candidate splits for trees, chosen on coarse bins but expressed in finer bins."""
-    splits = candidate_splits(coarse.binner, coarse.public_codes)
-    return refine_splits(splits, coarse.binner, fine)

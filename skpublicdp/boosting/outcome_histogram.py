@@ -72,39 +72,34 @@ def noisy_outcome_range(
     Fraction
         Share of the budget that was spent.
     """
-    share = _share_for_noise(MAX_COUNT_NOISE, Sensitivity(2, 2), training, ledger, budget)
+    # share of the budget, as a function of public numbers, at which the noise is acceptable
+    sensitivity = ledger.for_person(Sensitivity(2, 2))
+    deviation = math.sqrt(budget.variance(sensitivity))
+    relative_noise = deviation / (training.rows.n * MAX_COUNT_NOISE)
+    # the noise is proportional to 1 / ε or to 1 / μ
+    needed_share = relative_noise if budget.pure else relative_noise**2
+    rounded_share = Fraction(math.ceil(1000 * needed_share), 1000)
+    share = max(rounded_share, CLASS_COUNT_SHARE)
     if share > MAX_OUTCOME_SHARE:
         # without public rows, boosting starts from the mean, which therefore receives more of the
         # budget
         share = CLASS_COUNT_SHARE if training.n_joint_public else MAX_OUTCOME_SHARE
-        return OutcomeRange(mean=_noisy_mean(training, ledger, budget.fraction(share))), share
+        mean = _noisy_mean(training, ledger, budget.fraction(share))
+        return OutcomeRange(mean=mean), share
     fractions = _noisy_fractions(training, ledger, budget.fraction(share))
     edges = np.linspace(0.0, 1.0, N_OUTCOME_BINS + 1)
-    cdf = np.append(0.0, np.cumsum(fractions))
-    lower, upper = np.interp([TAIL_FRACTION, 1 - TAIL_FRACTION], cdf, edges)
+    cdf = np.append(0.0, np.cumsum(fractions))  # at the edges
+    levels = [TAIL_FRACTION, 1 - TAIL_FRACTION]
+    lower, upper = np.interp(levels, cdf, edges)
     extension = EXTENSION * (upper - lower)
-    low = math.floor(TARGET_LEVELS * max(lower - extension, 0.0)) / TARGET_LEVELS
-    high = math.ceil(TARGET_LEVELS * min(upper + extension, 1.0)) / TARGET_LEVELS
+    min_outcome = max(lower - extension, 0.0)
+    max_outcome = min(upper + extension, 1.0)
+    low = math.floor(TARGET_LEVELS * min_outcome) / TARGET_LEVELS
+    high = math.ceil(TARGET_LEVELS * max_outcome) / TARGET_LEVELS
     centres = (edges[:-1] + edges[1:]) / 2
-    return OutcomeRange(low, high, float(fractions @ np.clip(centres, low, high))), share
-
-
-def _share_for_noise(
-    max_noise: float,
-    sensitivity: Sensitivity,
-    training: TrainingData,
-    ledger: Ledger,
-    budget: StageBudget,
-) -> Fraction:
-    """Return the budget share, at least `CLASS_COUNT_SHARE`, at which a sum has acceptable noise.
-
-    The share is a function of public numbers and can exceed 1.
-    """
-    deviation = math.sqrt(budget.variance(ledger.for_person(sensitivity)))
-    relative_noise = deviation / (training.rows.n * max_noise)
-    # the noise is proportional to 1 / ε or to 1 / μ
-    needed = relative_noise if budget.pure else relative_noise**2
-    return max(Fraction(math.ceil(1000 * needed), 1000), CLASS_COUNT_SHARE)
+    clipped_centres = np.clip(centres, low, high)
+    mean = float(fractions @ clipped_centres)
+    return OutcomeRange(low, high, mean), share
 
 
 def _noisy_fractions(training: TrainingData, ledger: Ledger, budget: StageBudget) -> Floats:

@@ -93,9 +93,9 @@ def _fit_voting_trees(
     learning_rate: float | None,
     later_share: Fraction,
 ) -> tuple[LogisticFit, StageBudget]:
-    """Fit voting trees, each of which changes the log-odds by a constant.
+    """Fit voting trees, each of which changes the log-odds by a constant of the learning rate.
 
-    The arguments are those of `fit_trees`.
+    The share `later_share` of the budget is kept for a later release.
     """
     data = training.binned
     if n_trees is None:
@@ -161,7 +161,7 @@ def _fit_trees_with_noisy_leaves(
 ) -> tuple[LogisticFit, StageBudget]:
     """Estimate the covariate shift, and spend the remaining budget on trees with noisy leaves.
 
-    The arguments and return values are those of `fit_trees`.
+    The share `later_share` of the budget is kept for a later release.
     """
     budget, data = StageBudget(ledger.epsilon, pure=True), training.binned
     if ledger.fits(budget.event):
@@ -176,13 +176,16 @@ def _fit_trees_with_noisy_leaves(
         n_trees = n_measured_trees(_signal_to_noise(budget, data, ledger, trees))
         return min(n_trees, max_trees or MAX_TREES)
 
-    max_shift_share, n_trees = 2 * MAX_SHIFT_SHARE, n_affordable_trees(budget)
-    _check_leaf_noise(budget.fraction((1 - max_shift_share) * LEAF_SHARE / n_trees), ledger)
-    shift, spent = noisy_shift(training, ledger, budget, max_shift_share)
+    max_shift_share = 2 * MAX_SHIFT_SHARE
+    n_trees = n_affordable_trees(budget)
+    min_leaf_share = (1 - max_shift_share) * LEAF_SHARE / n_trees
+    _check_leaf_noise(budget.fraction(min_leaf_share), ledger)
+    shift, spent = noisy_shift(training, ledger, budget, max_share=max_shift_share)
     weights = None if shift is None else shift.weights
     if weights is not None:
         data = training.bin(N_BINS, weights)
         trees = training.candidate_trees(data)
+
     public_rows_unusable = shift is not None and shift.drifted and weights is None
     public_labels = None if public_rows_unusable else training.public_labels
     design = WeightedPublicRows.from_data(data, weights)
@@ -196,11 +199,16 @@ def _fit_trees_with_noisy_leaves(
     leaf_noise = tree_budget.fraction(LEAF_SHARE).event
     for _ in range(n_trees):
         booster.add_tree_with_noisy_leaves(draw, leaf_noise, design)
-    covariances = [*booster.column_covariances, *booster.tree_covariances]
-    variances = mean_variances(data.public_codes, booster.column_covariances, design.weights)
-    variances = variances + booster.tree_variances(design.weights)
-    drift = NO_DRIFT if shift is None else shift.report
-    fit = LogisticFit(booster.model, data, design, covariances, drift, variances)
+
+    column_variances = mean_variances(data.public_codes, booster.column_covariances, design.weights)
+    fit = LogisticFit(
+        booster.model,
+        data=data,
+        design=design,
+        covariances=[*booster.column_covariances, *booster.tree_covariances],
+        drift=NO_DRIFT if shift is None else shift.report,
+        variances=column_variances + booster.tree_variances(design.weights),
+    )
     return fit, later_budget
 
 
@@ -301,17 +309,17 @@ class PrivateTreeBooster:
             # the tree was drawn on rows that a model of the public labels misclassifies, so it may
             # add nothing to this model (all warm starts except the first)
             posterior = _leaf_posterior(
-                leaf_rows, statistics, offsets, is_positive, may_be_zero=i > 0
+                leaf_rows, statistics, offsets, is_positive=is_positive, may_be_zero=i > 0
             )
             posteriors.append(posterior)
+        scores = [posterior.scores for posterior in posteriors]
+        covariances = [posterior.covariances for posterior in posteriors]
         weights = evidence_weights(np.array([posterior.evidence for posterior in posteriors]))
         if len(models) > 1:
             self._set_model(mix_models(self._warm_starts, weights))
-        values = np.tensordot(weights, [posterior.scores for posterior in posteriors], axes=1)
-        self.tree_covariances.append(
-            np.tensordot(weights, [posterior.covariances for posterior in posteriors], axes=1)
-        )
-        self._add_tree(tree, np.rint(MARGIN_UNIT * values).astype(np.int64))
+        self.tree_covariances.append(np.tensordot(weights, covariances, axes=1))
+        leaf_values = np.tensordot(weights, scores, axes=1)
+        self._add_tree(tree, np.rint(MARGIN_UNIT * leaf_values).astype(np.int64))
         return float(weights @ [posterior.gain for posterior in posteriors])
 
     def _noisy_leaf_sums(
@@ -339,7 +347,7 @@ class PrivateTreeBooster:
         scale = gradient_scale(baseline, pure)
         covariance = measured.variance / (2 * MAX_GRADIENT) ** 2 * np.eye(len(tree.leaves))
         return [
-            NoisyStatistic(total, covariance, Z, scale, probability)
+            NoisyStatistic(total, covariance=covariance, Z=Z, scale=scale, baseline=probability)
             for total, probability in zip(totals, baseline, strict=True)
         ]
 
@@ -459,4 +467,9 @@ def _leaf_posterior(
     if may_be_zero:
         # marginal likelihood of the mixture, where each component has a prior probability of 1/2
         evidence = float(np.logaddexp(evidence, zero_evidence) - np.log(2))
-    return _LeafPosterior(weight * scores, weight * (covariances + between), evidence, gain)
+    return _LeafPosterior(
+        scores=weight * scores,
+        covariances=weight * (covariances + between),
+        evidence=evidence,
+        gain=gain,
+    )

@@ -160,8 +160,9 @@ def _cross_fitted(
     folds = make_folds(codes)
     for fold in range(folds.max() + 1):
         is_held_out = folds == fold
-        of_fold = fit(labelled[~is_held_out], codes[~is_held_out])
-        out_of_fold[:, is_held_out] = of_fold.predict_margins(labelled[is_held_out])
+        is_fitted_to = ~is_held_out
+        fold_model = fit(labelled[is_fitted_to], codes[is_fitted_to])
+        out_of_fold[:, is_held_out] = fold_model.predict_margins(labelled[is_held_out])
     margins[:, public_labels.rows] = out_of_fold
     slope = _slope(margins, public_labels, target)
     return PublicMargins(model, slope, to_integers(slope * margins))
@@ -195,8 +196,11 @@ def log_likelihood(means: Floats, outcomes: Floats, *, is_regression: bool) -> f
     with the maximum likelihood estimate of the variance.
     """
     if is_regression:
-        mean_square = max(float(((outcomes - means) ** 2).mean()), 1e-12)
-        return -outcomes.size / 2 * float(np.log(mean_square))
-    if len(means) == 1:
-        means, outcomes = np.vstack([1 - means, means]), np.vstack([1 - outcomes, outcomes])
-    return float((outcomes * np.log(np.maximum(means, 1e-12))).sum())
+        squared_errors = (outcomes - means) ** 2
+        variance = max(float(squared_errors.mean()), 1e-12)
+        return -outcomes.size / 2 * float(np.log(variance))
+    if len(means) == 1:  # a row for each of the two labels
+        means = np.vstack([1 - means, means])
+        outcomes = np.vstack([1 - outcomes, outcomes])
+    log_means = np.log(np.maximum(means, 1e-12))
+    return float((outcomes * log_means).sum())

@@ -103,12 +103,14 @@ class EstimatorModel(PublicModel):
 
     def margins_of_rows(self, rows: Floats) -> Floats:
         """Return the margins of one or more rows, in logits. Error messages can quote the rows."""
-        X, classes = self.schema.decode_rowwise(rows), self.target.classes
+        X = self.schema.decode_rowwise(rows)
+        classes = self.target.classes
         if classes is None:
             assert self.target.bounds is not None
             low, high = self.target.bounds
-            outcomes = np.asarray(self.fitted.predict(X), dtype=np.float64).reshape(len(rows))
-            return self.target.margins_of_shares((outcomes - low) / (high - low))
+            outcomes = np.asarray(self.fitted.predict(X), dtype=np.float64)
+            shares = (outcomes.reshape(len(rows)) - low) / (high - low)
+            return self.target.margins_of_shares(shares)
         if not hasattr(self.fitted, "predict_proba"):
             scores = np.asarray(self.fitted.decision_function(X), dtype=np.float64)
             if len(classes) == 2:
@@ -117,9 +119,8 @@ class EstimatorModel(PublicModel):
             probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
         else:
             probabilities = np.asarray(self.fitted.predict_proba(X), dtype=np.float64)
-        return self.target.margins_of_probabilities(
-            columns_of_classes(probabilities, self.fitted.classes_, classes)
-        )
+        by_class = columns_of_classes(probabilities, self.fitted.classes_, classes)
+        return self.target.margins_of_probabilities(by_class)
 
 
 def columns_of_classes(probabilities: Floats, of: NDArray[Any], classes: NDArray[Any]) -> Floats:

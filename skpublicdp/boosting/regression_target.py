@@ -63,9 +63,10 @@ class RegressionTarget(TargetReader):
         labelled = outcomes[is_labelled]
         if not np.isfinite(private).all() or not np.isfinite(labelled).all():
             raise RefusedError(_NOT_NUMBERS.format(name="y"))
-        low, high = _target_bounds(self.bounds, labelled)
-        codes = _to_levels(private, low, high), _to_levels(labelled, low, high)
-        return Targets(*codes, is_labelled, bounds=(low, high))
+        bounds = _target_bounds(self.bounds, labelled)
+        private_levels = _to_levels(private, *bounds)
+        public_levels = _to_levels(labelled, *bounds)
+        return Targets(private_levels, public_levels, is_labelled, bounds=bounds)
 
     def distinct(self, y: Floats) -> Floats:
         """Return an empty array, since the encoding does not depend on which outcomes occur."""

@@ -127,9 +127,12 @@ def residual_fractions(counts: Integers, n: int) -> Floats:
     """
     fractions = counts / n
     descending = np.sort(fractions)[::-1]
-    thresholds = (np.cumsum(descending) - 1) / np.arange(1, len(descending) + 1)
-    threshold = thresholds[np.flatnonzero(descending > thresholds)[-1]]
-    projected: Floats = np.maximum(fractions - threshold, 0.0)
+    n_positive = np.arange(1, len(fractions) + 1)
+    # threshold at which the largest fractions, reduced by it, sum to 1
+    thresholds = (np.cumsum(descending) - 1) / n_positive
+    is_reduced = descending > thresholds
+    last = np.flatnonzero(is_reduced)[-1]
+    projected: Floats = np.maximum(fractions - thresholds[last], 0.0)
     return projected
 
 

@@ -133,12 +133,18 @@ class _ModelPair:
         """Return the pair of models, with means and lengths computed on the public rows."""
         boosted = fitted.model.raw_predict(fitted.data.public_codes)
         of_public = np.array([boosted, public.of_public.astype(np.int64)])
-        means = np.rint(of_public @ fitted.row_weights).astype(np.int64)[..., None]
-        pair = cls(fitted, of_public, means, np.ones(2), is_calibrated)
-        lengths = [
-            max(float(np.quantile(_lengths(directions), LENGTH_QUANTILE)), MIN_LENGTH)
-            for directions in pair.directions(of_public)
-        ]
+        means = np.rint(of_public @ fitted.row_weights).astype(np.int64)  # (2, n_targets)
+        pair = cls(
+            fitted,
+            of_public=of_public,
+            means=means[..., None],
+            lengths=np.ones(2),
+            is_calibrated=is_calibrated,
+        )
+        lengths = []
+        for directions in pair.directions(of_public):
+            quantile = np.quantile(_lengths(directions), LENGTH_QUANTILE)
+            lengths.append(max(float(quantile), MIN_LENGTH))
         return replace(pair, lengths=np.array(lengths))
 
     @property
@@ -170,9 +176,11 @@ class _ModelPair:
     def baseline(self, margins: Integers, weights: Floats) -> Integers:
         """Return the weighted sum of the centred margins, plus a mixture of the mean margins."""
         boosted, public = margins - self.means
-        levels = np.array([1 - self.public_share(weights), self.public_share(weights)])
-        mixed = weights[0] * boosted + weights[1] * public
-        mixed += levels[0] * self.means[0] + levels[1] * self.means[1]
+        boosted_mean, public_mean = self.means
+        boosted_weight, public_weight = weights
+        share = self.public_share(weights)
+        mixed = boosted_weight * boosted + public_weight * public
+        mixed += (1 - share) * boosted_mean + share * public_mean
         total: Integers = np.rint(mixed).astype(np.int64)
         return total
 
@@ -210,14 +218,20 @@ def _noisy_sums(
 
     def sum_chunk(chunk: slice) -> Integers:
         """Return both sums over one chunk of rows, shape (2,)."""
-        boosted = pair.fitted.model.raw_predict(data.codes(chunk))
+        codes = data.codes(chunk)
+        y = rows.y[chunk]
+        boosted = pair.fitted.model.raw_predict(codes)
         margins = np.array([boosted, rows.public_margins[:, chunk].astype(np.int64)])
-        gradients, _ = pair.loss.gradient_hessian(pair.baseline(margins, weights), rows.y[chunk])
-        products = np.zeros((2, len(gradients[0])))
-        clipped = pair.clipped(pair.directions(margins))
+        baseline = pair.baseline(margins, weights)
+        gradients, _ = pair.loss.gradient_hessian(baseline, y)  # (n_targets, k)
+        directions = pair.directions(margins)
+        clipped = pair.clipped(directions)  # (2, n_targets, k)
+        n_rows = len(gradients[0])
+        products = np.zeros((2, n_rows))
         for target, gradient in enumerate(gradients):
             products += DIRECTION_UNIT * gradient * clipped[:, target]
-        sums: Integers = np.rint(products).astype(np.int64).sum(axis=1)
+        integers = np.rint(products).astype(np.int64)
+        sums: Integers = integers.sum(axis=1)
         return sums
 
     measured = ledger.add_noise(
@@ -265,27 +279,35 @@ def _weights_given_sums(
     clipped = pair.clipped(directions)
     scale = gradient_scale(loss.mean(baseline), pure)
     row_weights = n * pair.fitted.row_weights
+    # the sums are hessian @ (weights - expected) + N(0, covariance)
     changes = np.array([_mean_change(loss, baseline, one) for one in directions])
     spreads = np.array([_outcome_covariance(loss, baseline, one) for one in clipped])
-    hessian = np.einsum("jti,kti,i->jk", clipped, changes, row_weights * scale)
-    covariance = np.einsum("jti,kti,i->jk", clipped, spreads, row_weights * scale**2)
+    gradient_weights = row_weights * scale  # (m,)
+    square_weights = row_weights * scale**2
+    hessian = np.einsum("jti,kti,i->jk", clipped, changes, gradient_weights)
+    covariance = np.einsum("jti,kti,i->jk", clipped, spreads, square_weights)
     covariance += noise_variance * np.eye(2)
+
+    # with the probability 1 - OTHER_POPULATION: weights ~ N(expected, prior)
     swap = np.array([-1.0, 1.0])
-    prior = SWAP_DEVIATION**2 * np.outer(swap, swap) + SCALE_DEVIATION**2 * np.outer(
-        expected, expected
-    )
+    swap_covariance = SWAP_DEVIATION**2 * np.outer(swap, swap)
+    scale_covariance = SCALE_DEVIATION**2 * np.outer(expected, expected)
+    prior = swap_covariance + scale_covariance
     marginal = hessian @ prior @ hessian.T + covariance
-    posterior_mean = expected + prior @ hessian.T @ np.linalg.solve(marginal, noisy_sums)
+    solved_sums = np.linalg.solve(marginal, noisy_sums)
+    posterior_mean = expected + prior @ hessian.T @ solved_sums
+    log_evidence = _log_normal(noisy_sums, marginal) + np.log(1 - OTHER_POPULATION)
+
+    # with the probability OTHER_POPULATION: the boosted model alone
     boosted_alone = np.array([1.0, 0.0])
-    log_evidence = np.array(
-        [
-            _log_normal(noisy_sums, marginal) + np.log(1 - OTHER_POPULATION),
-            _log_normal(noisy_sums - hessian @ (boosted_alone - expected), covariance)
-            + np.log(OTHER_POPULATION),
-        ]
-    )
-    probabilities = np.exp(log_evidence - logsumexp(log_evidence))
-    mixed = probabilities @ np.array([posterior_mean, boosted_alone])
+    change = boosted_alone - expected
+    residuals = noisy_sums - hessian @ change
+    log_evidence_alone = _log_normal(residuals, covariance) + np.log(OTHER_POPULATION)
+
+    log_evidences = np.array([log_evidence, log_evidence_alone])
+    probabilities = np.exp(log_evidences - logsumexp(log_evidences))
+    means = np.array([posterior_mean, boosted_alone])
+    mixed = probabilities @ means
     clipped_weights: Floats = np.clip(mixed, 0.0, MAX_WEIGHT)
     return clipped_weights
 
@@ -361,51 +383,55 @@ def _compare_on_labels(
     distance : float
         Mean squared distance between the margins of the fit and of the public model.
     """
+    loss, is_regression = pair.loss, training.is_regression
     data = training.binned
     design = WeightedPublicRows.from_data(data)
     blocks = prior_covariances(data.binner, design)
     log_variances = np.full(len(blocks), LOG_VARIANCE_MEAN)
-    intercepts = np.log(clipped_rates(public_labels) / (1 - clipped_rates(public_labels)))
-    prior = bin_prior(blocks, log_variances, 0.0, design.X)
+    prior = bin_prior(blocks, log_variances, intercept=0.0, X=design.X)
+    rates = clipped_rates(public_labels)
+    intercepts = np.log(rates / (1 - rates))  # (n_targets,)
+
+    # out-of-fold log-odds of the binned fit, and the sum of their variances
     X, outcomes = prior.X[public_labels.rows], public_labels.outcomes
     codes = outcomes[0] if len(outcomes) == 1 else outcomes.argmax(axis=0)
     folds = make_folds(codes.astype(np.float64))
-    margins, variance = np.empty(outcomes.shape), 0.0
+    log_odds, variance = np.empty(outcomes.shape), 0.0
     for fold in range(folds.max() + 1):
-        held_out = folds == fold
+        is_held_out = folds == fold
+        is_fitted_to = ~is_held_out
+        centred = X[is_held_out] - X.mean(axis=0)
         for target, intercept in enumerate(intercepts):
-            start = replace(prior.factors, mean=np.append(prior.factors.mean[:-1], intercept))
+            mean = np.append(prior.factors.mean[:-1], intercept)
+            start = replace(prior.factors, mean=mean)
             posterior = laplace_approximation(
-                start, X[~held_out], outcomes[target, ~held_out], exponent=1.0
+                start, X[is_fitted_to], outcomes[target, is_fitted_to], exponent=1.0
             )
-            margins[target, held_out] = posterior.margins(X[held_out])
-            centred = X[held_out] - X.mean(axis=0)
+            log_odds[target, is_held_out] = posterior.margins(X[is_held_out])
             covariance = posterior.covariance[:-1, :-1]
             variance += float(np.einsum("ij,jk,ik->", centred, covariance, centred))
-    factors = pair.loss.logistic_rescaling(outcomes.mean(axis=1))
+    factors = loss.logistic_rescaling(outcomes.mean(axis=1))
     variance *= float((factors**2).mean()) / len(codes)
-    public = pair.of_public[1][:, public_labels.rows] / MARGIN_UNIT
-    of_fit = _as_margins(margins, pair.loss, is_regression=training.is_regression)
-    differences = of_fit - public
+
+    # distance between the centred margins of the fit and of the public model, (n_targets, k)
+    fit_margins = _as_margins(log_odds, loss, is_regression=is_regression)
+    public_margins = pair.of_public[1][:, public_labels.rows] / MARGIN_UNIT
+    differences = fit_margins - public_margins
     if len(differences) > 1:
         differences = differences - differences.mean(axis=0)
     differences = differences - differences.mean(axis=1, keepdims=True)
     distance = float((differences**2).sum(axis=0).mean())
-    log_likelihoods = np.array(
-        [
-            log_likelihood(
-                pair.loss.mean(
-                    np.rint(MARGIN_UNIT * ((1 - share) * of_fit + share * public)).astype(np.int64)
-                ),
-                outcomes,
-                is_regression=training.is_regression,
-            )
-            for share in MIXTURES
-        ]
-    )
+
+    # posterior mean of the share, for equally likely shares
+    log_likelihoods = []
+    for share in MIXTURES:
+        mixed = (1 - share) * fit_margins + share * public_margins
+        integers = np.rint(MARGIN_UNIT * mixed).astype(np.int64)
+        means = loss.mean(integers)
+        log_likelihoods.append(log_likelihood(means, outcomes, is_regression=is_regression))
     posterior_of_shares = np.exp(log_likelihoods - logsumexp(log_likelihoods))
-    low, high = SHARE_BOUNDS
-    return float(np.clip(posterior_of_shares @ MIXTURES, low, high)), variance, distance
+    mean_share = float(posterior_of_shares @ MIXTURES)
+    return float(np.clip(mean_share, *SHARE_BOUNDS)), variance, distance
 
 
 def _as_margins(log_odds: Floats, loss: Loss, *, is_regression: bool) -> Floats:

@@ -75,11 +75,13 @@ class HistogramStrategy:
         measured bins, the sum over its bins.
         """
         total_weight = self.total_weight / STRATEGY_UNIT
-        estimates, precisions = [sums[-1] / total_weight], [total_weight**2]
+        estimates = [sums[-1] / total_weight]
+        precisions = [total_weight**2]
         for block, is_identity in zip(self.column_slices, self.is_identity, strict=True):
             if is_identity:
+                n_bins = block.stop - block.start
                 estimates.append(sums[block].sum())
-                precisions.append(1 / (block.stop - block.start))
+                precisions.append(1 / n_bins)
         return float(np.average(estimates, weights=precisions))
 
     @property
@@ -138,11 +140,11 @@ def choose_strategy(
     information = n * class_balance / 4  # number of rows times p (1 - p)
     return optimised_strategy(
         binner,
-        design.weights @ design.X,
-        prior_covariances(binner, design),
-        identity.noise_variance(budget, ledger),
-        information,
-        information * (1 + MISMATCH * n * design.concentration),
+        shares=design.weights @ design.X,
+        kernels=prior_covariances(binner, design),
+        variance=identity.noise_variance(budget, ledger),
+        information=information,
+        sampling=information * (1 + MISMATCH * n * design.concentration),
     )
 
 
@@ -263,6 +265,7 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
         Strategy equivalent to A, but without the directions that A hardly measures.
     """
     size = len(shares)
+    identity = np.eye(size)
     C = np.diag(shares) - np.outer(shares, shares)
     values, vectors = np.linalg.eigh(prior)
     root = vectors * np.sqrt(np.maximum(values, 0.0))
@@ -275,10 +278,18 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
         norms = np.sqrt((B**2).sum(axis=0))
         A = B / norms
         design = A @ C @ root
-        posterior = root @ np.linalg.inv(np.eye(size) + design.T @ design / noise) @ root.T
-        slope = -2 / noise * A @ (C @ posterior @ C @ posterior @ C)
-        slope = (slope - A * (A * slope).sum(axis=0)) / norms
-        return scale * float(np.trace(C @ posterior)), scale * slope.ravel()
+        # the scores are root @ z for standard normal variables z
+        precision = identity + design.T @ design / noise
+        covariance = np.linalg.inv(precision)
+        posterior = root @ covariance @ root.T
+        weighted = C @ posterior
+        trace = float(np.trace(weighted))
+        inner_slope = weighted @ C @ posterior @ C
+        slope_of_A = -2 / noise * A @ inner_slope
+        # B changes A only orthogonally to the columns of A, whose norms are fixed
+        parallel = (A * slope_of_A).sum(axis=0)
+        slope_of_B = (slope_of_A - A * parallel) / norms
+        return scale * trace, scale * slope_of_B.ravel()
 
     # start near AᵀA = K^(1/2), with a random part that breaks symmetries at which gradients vanish
     start = (vectors * np.maximum(values, 1e-9) ** 0.25) @ vectors.T

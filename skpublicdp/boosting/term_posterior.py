@@ -99,6 +99,16 @@ class TermPosterior:
         self._variance_weights = np.full(len(PRIOR_VARIANCES), 1 / len(PRIOR_VARIANCES))
         self.reset_statistics()
 
+    def reset_statistics(self) -> None:
+        """Discard all released sums, and keep the scores and the prior.
+
+        Sums over a different set of rows have a different scale, so the old sums must be discarded
+        before such sums are used.
+        """
+        self._gradients = np.zeros(self.scores.shape)
+        self._hessians = np.zeros(self.scores.shape)
+        self._precision = 0.0
+
     def update(
         self,
         gradients: Floats,  # (n_targets, n_bins)
@@ -113,11 +123,28 @@ class TermPosterior:
         response (gradients + H scores) / deviation has the Gaussian likelihood N(H scores /
         deviation, 1). The attributes `scores`, `covariance` and `gain` are replaced.
         """
-        self._average_sums(gradients, hessians, variance)
-        H = self._last_hessian = self._hessian_factor * self._pool_hessians(expected)
+        # average with all earlier noisy sums, weighted by precision
+        old_precision, precision = self._precision, 1 / variance
+        total_precision = old_precision + precision
+        self._gradients = old_precision * self._gradients + precision * gradients
+        self._gradients /= total_precision
+        self._hessians = old_precision * self._hessians + precision * hessians
+        self._hessians /= total_precision
+        self._precision = total_precision
+
+        # average with the hessian sums that the public rows predict
+        public_precision = (self._public_rows + PUBLIC_PSEUDO_ROWS) / expected**2
+        pooled = public_precision * expected + total_precision * self._hessians
+        pooled /= public_precision + total_precision
+        # noise can make the average negative, but Newton steps divide by the average
+        min_hessians = 0.02 * expected + 0.05
+        H = self._hessian_factor * np.maximum(pooled, min_hessians)
+        self._last_hessian = H
         self._gradient_variance = gradient_variance
-        # variance of privacy noise and sampling error in the gradient sums
-        deviation = np.sqrt(1 / self._precision + gradient_variance * H)
+
+        # privacy noise and sampling error of the gradient sums
+        error_variance = 1 / self._precision + gradient_variance * H
+        deviation = np.sqrt(error_variance)
         response = (self._gradients + H * self.scores) / deviation
         posterior_mean = self._update_posterior(H / deviation, response)
         scores = np.clip(posterior_mean, -MAX_SCORE, MAX_SCORE)
@@ -145,45 +172,25 @@ class TermPosterior:
         """
         H = self._last_hessian
         # the lower bound avoids a division by zero if there are no sums at all
-        total_precisions = np.maximum(self._precision + precisions, 1e-300)[:, None, None]
-        deviations = np.sqrt(1 / total_precisions + self._gradient_variance * H)
+        total_precisions = np.maximum(self._precision + precisions, 1e-300)
+        noise_variances = 1 / total_precisions[:, None, None]
+        deviations = np.sqrt(noise_variances + self._gradient_variance * H)
         A = H / deviations  # design of the working response, shape (n, n_targets, n_bins)
+
         # tr(H C) = v tr(H K) - v² tr(H K A (1 + v A K A)⁻¹ A K) for prior variance v and kernel K
-        values, vectors = np.linalg.eigh(A[..., :, None] * self._kernel * A[..., None, :])
-        projected = H[:, None] @ ((self._kernel * A[..., None, :]) @ vectors) ** 2
-        ratios = PRIOR_VARIANCES * np.maximum(values, 0.0)[..., None]
-        explained = np.einsum("ntj,ntjs->ns", projected[..., 0, :], 1 / (1 + ratios))
-        prior_loss = float((H * np.diag(self._kernel)).sum())
+        KA = self._kernel * A[..., None, :]
+        AKA = A[..., :, None] * self._kernel * A[..., None, :]
+        eigenvalues, eigenvectors = np.linalg.eigh(AKA)
+        basis = KA @ eigenvectors
+        hessian_of_direction = (H[:, None] @ basis**2)[..., 0, :]  # (n, n_targets, n_bins)
+        ratios = PRIOR_VARIANCES * np.maximum(eigenvalues, 0.0)[..., None]
+        explained = np.einsum("ntj,ntjs->ns", hessian_of_direction, 1 / (1 + ratios))
+        kernel_diagonal = np.diag(self._kernel)
+        prior_trace = float((H * kernel_diagonal).sum())
+        relative_traces = prior_trace - PRIOR_VARIANCES * explained  # tr(H C) / v
         weights = PRIOR_VARIANCES * self._variance_weights
-        losses: Floats = (prior_loss - PRIOR_VARIANCES * explained) @ weights / 2
+        losses: Floats = relative_traces @ weights / 2
         return losses
-
-    def reset_statistics(self) -> None:
-        """Discard all released sums, and keep the scores and the prior.
-
-        Sums over a different set of rows have a different scale, so the old sums must be discarded
-        before such sums are used.
-        """
-        self._gradients, self._hessians = np.zeros(self.scores.shape), np.zeros(self.scores.shape)
-        self._precision = 0.0
-
-    def _average_sums(self, gradients: Floats, hessians: Floats, variance: float) -> None:
-        """Average new noisy sums with all earlier sums, weighted by precision (1 / variance)."""
-        old_precision, precision = self._precision, 1 / variance
-        total = old_precision + precision
-        self._gradients = (old_precision * self._gradients + precision * gradients) / total
-        self._hessians = (old_precision * self._hessians + precision * hessians) / total
-        self._precision = total
-
-    def _pool_hessians(self, expected: Floats) -> Floats:
-        """Return the precision-weighted average of public and released hessian sums."""
-        public_precision = (self._public_rows + PUBLIC_PSEUDO_ROWS) / expected**2
-        pooled = public_precision * expected + self._precision * self._hessians
-        pooled /= public_precision + self._precision
-        # noise can make the average negative, but Newton steps divide by the average
-        min_hessians = 0.02 * expected + 0.05
-        hessians: Floats = np.maximum(pooled, min_hessians)
-        return hessians
 
     def _update_posterior(self, A: Floats, z: Floats) -> Floats:
         """Return the posterior mean scores given z = A scores + N(0, 1).
@@ -205,44 +212,65 @@ class TermPosterior:
         ndarray of float64, shape (n_targets, n_bins)
             Posterior means. This method also sets the attributes `covariance` and `gain`.
         """
-        values, vectors = np.linalg.eigh(A[:, :, None] * self._kernel * A[:, None, :])
-        residuals = z - A * self._prior_means
-        projected = np.einsum("tij,cti->ctj", vectors, residuals)
+        AKA = A[:, :, None] * self._kernel * A[:, None, :]
+        eigenvalues, eigenvectors = np.linalg.eigh(AKA)
+        residuals = z - A * self._prior_means  # (n_means, n_targets, n_bins)
+        projected = np.einsum("tij,cti->ctj", eigenvectors, residuals)
         # ratio of prior to noise variance of each eigenvector, (n_targets, n_bins, n_variances)
-        ratios = PRIOR_VARIANCES * np.maximum(values, 0.0)[..., None]
+        ratios = PRIOR_VARIANCES * np.maximum(eigenvalues, 0.0)[..., None]
+
         # log evidence of each mixture component, up to a common constant
-        explained = projected[..., None] ** 2 * (ratios / (1 + ratios)) - np.log1p(ratios)
-        squares = (residuals**2).sum(axis=(1, 2))[:, None]
-        log_evidence = (explained.sum(axis=(1, 2)) - squares) / 2  # (n_means, n_variances)
+        squares = projected[..., None] ** 2
+        explained = squares * (ratios / (1 + ratios)) - np.log1p(ratios)
+        explained_sums = explained.sum(axis=(1, 2))  # (n_means, n_variances)
+        residual_sums = (residuals**2).sum(axis=(1, 2))  # (n_means,)
+        log_evidence = (explained_sums - residual_sums[:, None]) / 2
         zero_evidence = -float((z**2).sum()) / 2
         # subtract the maximum to avoid overflow in the exponential
         max_evidence = max(float(log_evidence.max()), zero_evidence)
         weights = np.exp(log_evidence - max_evidence)
-        self.gain = float(np.log(weights.mean())) + max_evidence - zero_evidence
-        weights /= weights.sum() + np.exp(zero_evidence - max_evidence)
+        zero_weight = np.exp(zero_evidence - max_evidence)
+        mean_evidence = float(np.log(weights.mean())) + max_evidence
+        self.gain = mean_evidence - zero_evidence
+        weights /= weights.sum() + zero_weight
         self._variance_weights = weights.sum(axis=0)
-        basis = (self._kernel * A[:, None, :]) @ vectors  # K A in the eigenbasis of A K A
-        means = basis @ (projected[..., None] * (PRIOR_VARIANCES / (1 + ratios)))
-        means = means + self._prior_means[..., None]  # (n_means, n_targets, n_bins, n_variances)
+
+        KA = self._kernel * A[:, None, :]
+        basis = KA @ eigenvectors
+        posterior_variances = PRIOR_VARIANCES / (1 + ratios)
+        shrunk = projected[..., None] * posterior_variances
+        means = basis @ shrunk + self._prior_means[..., None]
+        # means: (n_means, n_targets, n_bins, n_variances)
         scores: Floats = np.einsum("cs,ctis->ti", weights, means)
-        reduction = np.einsum("cs,s,tjs->tj", weights, PRIOR_VARIANCES**2, 1 / (1 + ratios))
+
         # law of total covariance, within and between the components of the mixture
-        covariance_within = float((weights @ PRIOR_VARIANCES).sum()) * self._kernel
-        covariance_within = covariance_within - (basis * reduction[:, None]) @ basis.swapaxes(1, 2)
-        scaled = np.moveaxis(means * np.sqrt(weights)[:, None, None], 0, 2)
-        scaled = scaled.reshape(*scores.shape, -1)
-        second_moments = scaled @ scaled.swapaxes(1, 2)
-        covariance_between = second_moments - scores[:, :, None] * scores[:, None]
+        outer_product = scores[:, :, None] * scores[:, None]
+        covariance_between = _second_moments(means, weights) - outer_product
+        covariance_within = self._covariance_within(weights, basis, ratios)
         self.covariance = self.error_covariance = covariance_within + covariance_between
-        if self._start_variance is not None:
-            # all components had the same prior weight
-            weights = weights * self._prior_weights(self._start_variance)
-            zero_weight = 1 - self._variance_weights.sum()
-            total = weights.sum() + zero_weight
-            self.error_covariance = self._error_covariance(
-                weights / total, zero_weight / total, basis, ratios, means, scores
-            )
+        if self._start_variance is None:
+            return scores
+
+        # expected products of the errors of `scores`, which are not the mean of this mixture
+        weights = weights * self._prior_weights(self._start_variance)  # had equal prior weights
+        zero_weight = 1 - self._variance_weights.sum()
+        total_weight = weights.sum() + zero_weight
+        weights = weights / total_weight
+        zero_weight = zero_weight / total_weight
+        errors = means - scores[..., None]
+        error_moments = _second_moments(errors, weights)
+        zero_moments = zero_weight * scores[:, :, None] * scores[:, None]
+        covariance_within = self._covariance_within(weights, basis, ratios)
+        self.error_covariance = covariance_within + (error_moments + zero_moments)
         return scores
+
+    def _covariance_within(self, weights: Floats, basis: Floats, ratios: Floats) -> Floats:
+        """Return the mean covariance of the mixture components, (n_targets, n_bins, n_bins)."""
+        mean_variance = float((weights @ PRIOR_VARIANCES).sum())
+        reduction = np.einsum("cs,s,tjs->tj", weights, PRIOR_VARIANCES**2, 1 / (1 + ratios))
+        explained = (basis * reduction[:, None]) @ basis.swapaxes(1, 2)
+        covariance: Floats = mean_variance * self._kernel - explained
+        return covariance
 
     def _prior_weights(self, start_variance: float) -> Floats:
         """Return the prior weight of each mean and variance, with mean 1, shape (n_means, n).
@@ -253,38 +281,31 @@ class TermPosterior:
         prior, whose mean is the logarithm of this posterior variance.
         """
         shares = self._public_rows / self._public_rows.sum()
-        kernel_variance = shares @ np.diag(self._kernel) - shares @ self._kernel @ shares
-        centre = np.log(np.maximum(start_variance / max(kernel_variance, 1e-12), 1e-300))
+        # variance of centred scores over the public rows, for prior variance 1
+        mean_variance = shares @ np.diag(self._kernel)
+        kernel_variance = mean_variance - shares @ self._kernel @ shares
+        prior_variance = start_variance / max(kernel_variance, 1e-12)
         log_variances = np.log(PRIOR_VARIANCES)
+        centre = np.log(np.maximum(prior_variance, 1e-300))
         centre = np.clip(centre, log_variances[0], log_variances[-1])
-        prior = np.exp(-(((log_variances - centre) / START_LOG_VARIANCE_SD) ** 2) / 2)
-        has_start = np.array([mean.any() for mean in self._prior_means])
-        weights: Floats = np.where(has_start[:, None], prior / prior.mean(), 1.0)
+        standardised = (log_variances - centre) / START_LOG_VARIANCE_SD
+        prior = np.exp(-(standardised**2) / 2)
+        prior = prior / prior.mean()
+        has_start = [mean.any() for mean in self._prior_means]
+        is_around_start = np.array(has_start)[:, None]  # (n_means, 1)
+        weights: Floats = np.where(is_around_start, prior, 1.0)
         return weights
 
-    def _error_covariance(
-        self,
-        weights: Floats,  # (n_means, n_variances)
-        zero_weight: float,
-        basis: Floats,
-        ratios: Floats,
-        means: Floats,
-        scores: Floats,  # (n_targets, n_bins)
-    ) -> Floats:
-        """Return the expected products of the errors of `scores`, for other mixture weights.
 
-        The result is the covariance within the components, plus the second moment of the
-        components' means around the scores. The scores need not be the mean of the mixture.
-        """
-        reduction = np.einsum("cs,s,tjs->tj", weights, PRIOR_VARIANCES**2, 1 / (1 + ratios))
-        within = float((weights @ PRIOR_VARIANCES).sum()) * self._kernel
-        within = within - (basis * reduction[:, None]) @ basis.swapaxes(1, 2)
-        deviations = (means - scores[..., None]) * np.sqrt(weights)[:, None, None]
-        deviations = np.moveaxis(deviations, 0, 2).reshape(*scores.shape, -1)
-        between = deviations @ deviations.swapaxes(1, 2)
-        between = between + zero_weight * scores[:, :, None] * scores[:, None]
-        covariance: Floats = within + between
-        return covariance
+def _second_moments(vectors: Floats, weights: Floats) -> Floats:
+    """Return the weighted sum of v vᵀ over all means and variances, (n_targets, n_bins, n_bins).
+
+    The vectors have the shape (n_means, n_targets, n_bins, n_variances).
+    """
+    scaled = vectors * np.sqrt(weights)[:, None, None]
+    scaled = np.moveaxis(scaled, 0, 2).reshape(*vectors.shape[1:3], -1)
+    moments: Floats = scaled @ scaled.swapaxes(1, 2)
+    return moments
 
 
 def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
@@ -298,14 +319,18 @@ def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
     >>> piecewise_linear_guess(steps, ranks).tolist()
     [0.75, 1.25, 1.75, 2.25]
     """
-    starts = np.flatnonzero(np.append(True, np.diff(scores) != 0))
+    is_first_of_run = np.append(True, np.diff(scores) != 0)
+    starts = np.flatnonzero(is_first_of_run)  # (n_runs,)
     if len(starts) < 2:
         return scores
     lengths = np.diff(np.append(starts, len(scores)))
-    centres, levels = np.add.reduceat(ranks, starts) / lengths, scores[starts]
-    right = np.clip(np.searchsorted(centres, ranks), 1, len(starts) - 1)
-    slopes = np.diff(levels) / np.diff(centres)
-    guess: Floats = levels[right] + slopes[right - 1] * (ranks - centres[right])
+    centres = np.add.reduceat(ranks, starts) / lengths
+    levels = scores[starts]
+    slopes = np.diff(levels) / np.diff(centres)  # slope i is between the centres i and i + 1
+    next_run = np.searchsorted(centres, ranks)  # first run whose centre is not below the rank
+    next_run = np.clip(next_run, 1, len(starts) - 1)
+    distances = ranks - centres[next_run]
+    guess: Floats = levels[next_run] + slopes[next_run - 1] * distances
     return guess
 
 
@@ -330,12 +355,13 @@ def smoothing_prior(ranks: Floats) -> Floats:
     consists of an exponential kernel and white noise and is multiplied by `ROUGHNESS`. The last
     bin, which is for missing values, is independent of all other bins and has variance 1.
     """
+    n_intervals = len(ranks)
     length_scale = 0.06  # length scale of the rough component, in units of rank
     distance = np.abs(ranks[:, None] - ranks)
-    smooth = smooth_kernel(ranks)
-    rough = 0.5 * np.exp(-distance / length_scale) + 0.5 * np.eye(len(ranks))
-    kernel = np.eye(len(ranks) + 1)
-    kernel[:-1, :-1] = smooth + ROUGHNESS * rough
+    exponential = np.exp(-distance / length_scale)
+    rough = 0.5 * exponential + 0.5 * np.eye(n_intervals)
+    kernel = np.eye(n_intervals + 1)
+    kernel[:-1, :-1] = smooth_kernel(ranks) + ROUGHNESS * rough
     return kernel
 
 

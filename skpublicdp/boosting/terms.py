@@ -277,21 +277,29 @@ class LocalExplanation:
 
     def _describe_row(self, row: int) -> str:
         """Return a text table for one row: its strongest terms, the remainder, and the total."""
-        # one column of numbers per target
-        contributions = self.contributions[row].reshape(len(self.terms), -1)
-        order = np.argsort(-np.abs(contributions).max(axis=1), kind="stable")
-        strong, weak = order[:N_TERMS_SHOWN], order[N_TERMS_SHOWN:]
-        table = [("intercept", "", np.atleast_1d(self.intercept))]
-        for term in strong.tolist():
-            table.append((self.terms[term], self.cells[row, term], contributions[term]))
-        if len(weak):
-            table.append((f"{len(weak)} weaker", "", contributions[weak].sum(axis=0)))
-        table.append(("total", "", np.atleast_1d(self.total[row])))
-        name_width = max(len(name) for name, _, _ in table)
-        cell_width = max(len(cell) for _, cell, _ in table)
+        n_terms = len(self.terms)
+        contributions = self.contributions[row].reshape(n_terms, -1)  # (n_terms, n_targets)
+        strengths = np.abs(contributions).max(axis=1)
+        order = np.argsort(-strengths, kind="stable")
+        intercept = np.atleast_1d(self.intercept)
+        table = [("intercept", "", intercept)]
+        for term in order[:N_TERMS_SHOWN].tolist():
+            name, cell = self.terms[term], self.cells[row, term]
+            table.append((name, cell, contributions[term]))
+        weak = order[N_TERMS_SHOWN:]
+        n_weak = len(weak)
+        if n_weak:
+            weak_total = contributions[weak].sum(axis=0)
+            table.append((f"{n_weak} weaker", "", weak_total))
+        total = np.atleast_1d(self.total[row])
+        table.append(("total", "", total))
+
+        names, cells, _ = zip(*table, strict=True)
+        name_width, cell_width = max(map(len, names)), max(map(len, cells))
         lines = []
-        for name, cell, values in table:
-            numbers = "  ".join(f"{value:+9.4g}" for value in values)
+        for name, cell, by_target in table:
+            texts = [f"{number:+9.4g}" for number in by_target]
+            numbers = "  ".join(texts)
             lines.append(f"{name:{name_width}}  {cell:{cell_width}}  {numbers}")
         return "\n".join(lines)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -43,8 +44,9 @@ class PiecewiseLinear:
             width = self.high - self.low
             # extrapolate by at most the width of the public range
             clipped = np.clip(values[is_number], self.low - width, self.high + width)
-            distances = clipped - self.bin_centres[bins[is_number]]
-            products = self.slopes[bins[is_number]] * distances
+            number_bins = bins[is_number]
+            distances = clipped - self.bin_centres[number_bins]
+            products = self.slopes[number_bins] * distances
             # without a usable slope, the score of the bin is the best estimate
             deviations[is_number] = np.where(np.isfinite(products), products, 0.0)
         return deviations
@@ -62,25 +64,35 @@ def piecewise_linear(bins: ColumnBins, scores: Floats) -> PiecewiseLinear:
         Score of each bin. The last bin is for missing values.
     """
     public_values = np.asarray(bins.column.values, dtype=np.float64)
-    public_values = public_values[np.isfinite(public_values)]
+    is_finite = np.isfinite(public_values)
+    public_values = public_values[is_finite]
     values = np.append(public_values, bins.cuts)
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
+
     ends = np.concatenate([[low], bins.cuts, [high]])
-    centres = midpoint(ends[:-1], ends[1:])
-    bin_of_value = np.searchsorted(bins.cuts, public_values)
-    counts = np.bincount(bin_of_value, minlength=len(centres))
-    sums = np.bincount(bin_of_value, public_values, minlength=len(centres))
-    has_rows = (counts > 0) & np.isfinite(sums)  # a sum of values near the largest float overflows
-    centres[has_rows] = sums[has_rows] / counts[has_rows]
+    centres = midpoint(ends[:-1], ends[1:])  # (n_intervals,)
     n_intervals = len(centres)
+    bin_of_value = np.searchsorted(bins.cuts, public_values)
+    counts = np.bincount(bin_of_value, minlength=n_intervals)
+    sums = np.bincount(bin_of_value, public_values, minlength=n_intervals)
+    # a sum of values near the largest float overflows
+    has_mean = (counts > 0) & np.isfinite(sums)
+    means = sums[has_mean] / counts[has_mean]
+    centres[has_mean] = means
+
     window = max(1, round(n_intervals / SLOPE_WINDOW))
-    upper = np.minimum(np.arange(n_intervals) + window, n_intervals - 1)
-    lower = np.maximum(np.arange(n_intervals) - window, 0)
+    positions = np.arange(n_intervals)
+    last = n_intervals - 1
+    upper = np.minimum(positions + window, last)
+    lower = np.maximum(positions - window, 0)
     with np.errstate(over="ignore"):  # a slope is 0 in an infinite run, and infinite in a tiny one
-        runs, rises = centres[upper] - centres[lower], scores[upper] - scores[lower]
-        slopes = np.divide(rises, runs, out=np.zeros(len(runs)), where=runs > 0)
+        runs = centres[upper] - centres[lower]
+        rises = scores[upper] - scores[lower]
+        slopes = np.divide(rises, runs, out=np.zeros(n_intervals), where=runs > 0)
     # since the outermost bins are wide, the steepest slope is conservatively assumed there
-    slopes[[0, -1]] = np.abs(slopes).max()
+    steepest = np.abs(slopes).max()
+    slopes[[0, -1]] = steepest
     return PiecewiseLinear(centres, slopes, low, high)
 
 
@@ -102,11 +114,13 @@ class PredictionVariance:
 
     def __init__(self, fitted: FittedModel, margin_size: float) -> None:
         model, binner = fitted.model, fitted.data.binner
+        score_unit = np.float64(margin_size / MARGIN_UNIT)
         self._lines: list[PiecewiseLinear | None] = []  # None for columns without cuts
-        for position, bins in enumerate(binner.columns):
-            start, stop = binner.offsets[position], binner.offsets[position + 1]
-            scores: Floats = model.scores[0, start:stop] * np.float64(margin_size / MARGIN_UNIT)
-            self._lines.append(piecewise_linear(bins, scores) if len(bins.cuts) else None)
+        for bins, (start, stop) in zip(binner.columns, pairwise(binner.offsets), strict=True):
+            scores: Floats = model.scores[0, start:stop] * score_unit
+            is_numeric = len(bins.cuts) > 0
+            line = piecewise_linear(bins, scores) if is_numeric else None
+            self._lines.append(line)
         self._trees: tuple[DecisionTree, ...] = model.trees
         term = fitted.public_term
         self._constant = 0.0 if term is None else margin_size**2 * term.variance
@@ -114,8 +128,11 @@ class PredictionVariance:
         terms = self._codes_of_terms(fitted.data.public_codes)
         errors = fitted.error_covariances or fitted.covariances
         for codes, covariances in zip(terms, errors, strict=True):
-            shares = np.bincount(codes, minlength=covariances.shape[-1]) / len(codes)
-            self._variances.append((margin_size * centred_deviations(covariances, shares)[0]) ** 2)
+            n_bins = covariances.shape[-1]
+            counts = np.bincount(codes, minlength=n_bins)
+            shares = counts / len(codes)
+            deviations = margin_size * centred_deviations(covariances, shares)[0]
+            self._variances.append(deviations**2)
 
     def _codes_of_terms(self, codes: BinCodes) -> list[BinCodes]:
         """Return the rows' bins in each column, followed by their leaves in each tree."""

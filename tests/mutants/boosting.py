@@ -18,8 +18,7 @@ MUTANTS = (
         "residuals that are not limited to one half",
         SCALE,
         "boosting/model.py",
-        "    exact = 2 * MAX_GRADIENT * gradient_scale(probability, pure) * "
-        "(outcome - probability)\n",
+        "    exact = 2 * MAX_GRADIENT * scale * (outcome - probability)\n",
         "    exact = 2 * MAX_GRADIENT * (outcome - probability)\n",
         (f"{CLASSIFIER}, rounds",),
     ),
