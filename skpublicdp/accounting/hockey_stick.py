@@ -51,8 +51,7 @@ class CurveGrid:
 
     def start(self) -> Floats:
         """Return max(0, 1 - u) at the points, which is the curve after the last step of a plan."""
-        start: Floats = np.maximum(0.0, -np.expm1(self._logarithms))
-        return start
+        return np.maximum(0.0, -np.expm1(self._logarithms))
 
     def value_at(self, logarithm: float, values: Floats) -> float:
         """Return an upper bound on a curve at the point e^logarithm >= 1."""
@@ -209,8 +208,7 @@ class CurveGrid:
     @cached_property
     def _points(self) -> Floats:
         """The points u_j = e^(j h)."""
-        points: Floats = np.exp(self._logarithms)
-        return points
+        return np.exp(self._logarithms)
 
 
 def _interpolate(left: Floats, right: Floats, distance: float, step: float) -> Floats:
@@ -313,8 +311,7 @@ def _max_chords(
 
 def _round_up(values: Floats) -> Floats:
     """Return the values multiplied by `ROUNDING_FACTOR` and clipped to 1, as upper bounds."""
-    bounded: Floats = np.minimum(1.0, values * ROUNDING_FACTOR)
-    return bounded
+    return np.minimum(1.0, values * ROUNDING_FACTOR)
 
 
 def _gaussian_delta(mu: float, logarithms: Floats) -> Floats:
@@ -329,8 +326,7 @@ def _gaussian_delta(mu: float, logarithms: Floats) -> Floats:
     difference = np.maximum(0.0, upper_tail - shifted_tail)
     # the relative errors of ndtr and of exp, amplified by the error of z: see docs/proofs/plans.md
     relative_error = GAUSSIAN_TAIL_ERROR * (1 + z * z)
-    bound: Floats = difference + relative_error * upper_tail
-    return bound
+    return difference + relative_error * upper_tail
 
 
 def float_up(value: Fraction) -> float:

@@ -290,8 +290,7 @@ def _curve_before(plan: Event, values: Floats, grid: CurveGrid) -> Floats:
             return _curve_before(_as_approximate(plan), values, grid)
         case Either(options):
             curves = [_curve_before(option, values, grid) for option in dict.fromkeys(options)]
-            maximum: Floats = np.maximum.reduce(curves)
-            return maximum
+            return np.maximum.reduce(curves)
     for step in reversed(_merge_gaussian_steps(plan)):
         values = _curve_before(step, values, grid)
     return values

@@ -169,8 +169,7 @@ class ReducedLearner(ScoreMixin, MetaEstimatorMixin, ClassifierMixin, BaseEstima
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels."""
         check_is_fitted(self)
-        labels: NDArray[Any] = self.learner_.predict(X)
-        return labels
+        return self.learner_.predict(X)
 
     def _dummies(
         self, n: int, labels: NDArray[Any], generator: Any

@@ -359,8 +359,7 @@ def _solve_shrunk_covariance(centred: Floats, vector: Floats) -> Floats:
     inner = (1 - shrinkage) * gram + ridge * np.eye(n)
     solution = np.linalg.solve(inner, centred @ vector)
     correction = (1 - shrinkage) / n * centred.T @ solution
-    product: Floats = (vector - correction) / ridge
-    return product
+    return (vector - correction) / ridge
 
 
 def _check_level(level: float) -> None:

@@ -227,8 +227,7 @@ class Verifier:
 
     def _parameters(self) -> dict[str, Any]:
         """Return the parameters of a new estimator, or no parameters if it has no `get_params`."""
-        parameters: dict[str, Any] = getattr(self._make(), "get_params", dict)()
-        return parameters
+        return getattr(self._make(), "get_params", dict)()
 
     def _fit_uncounted(self, data_set: PersonKinds, **params: Any) -> ObservedFit:
         """Return a fit with changed parameters, which is not counted in `n_fits`."""

@@ -81,8 +81,7 @@ class GaussianPosterior:
 
     def margins(self, X: Floats) -> Floats:
         """Return the expected margin of each row of `X`."""
-        margins: Floats = X @ self.mean[:-1] + self.mean[-1]
-        return margins
+        return X @ self.mean[:-1] + self.mean[-1]
 
 
 @dataclass(frozen=True, eq=False)

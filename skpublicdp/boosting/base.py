@@ -218,8 +218,7 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
             """Return the sum of the contributions of the boosted and the public model."""
             rows = binner.encode_source(table)
             codes = binner.encoded_codes(binner.fold_rows(rows))
-            total: Integers = model.raw_predict(codes) + term.of_rows(rows)
-            return total
+            return model.raw_predict(codes) + term.of_rows(rows)
 
         return margins
 

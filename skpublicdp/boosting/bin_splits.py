@@ -164,7 +164,7 @@ def joint_gradient_sums(
     too_few_splits = n_splits < MIN_TABLE_SPLITS.get(order, np.inf) * len(codes)
     if too_few_splits or n_rows < MIN_TABLE_ROWS[order]:
         X: NDArray[Any] = codes.T
-        direct: Integers = contingency_table(
+        return contingency_table(
             splits.indicators,
             n_splits,
             X,
@@ -173,7 +173,6 @@ def joint_gradient_sums(
             n_classes=1,
             order=order,
         )[0]
-        return direct
 
     indicators, pattern_of_row = _split_patterns(splits, codes, sizes)
     n_patterns = max(matrix.shape[1] for matrix in indicators)
@@ -207,8 +206,7 @@ def joint_gradient_sums(
 
     by_column = np.argsort(splits.features, kind="stable")
     table_index = np.append(0, 1 + np.argsort(by_column))  # of each split in the original order
-    ordered: Integers = table[np.ix_(*[table_index] * order)].astype(np.int64)
-    return ordered
+    return table[np.ix_(*[table_index] * order)].astype(np.int64)
 
 
 def _split_patterns(

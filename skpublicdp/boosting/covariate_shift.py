@@ -357,16 +357,14 @@ def normal_scores(deviations: Floats, sampling_variances: Floats, noise_variance
     log_tail = np.minimum(log_tail, np.log(0.5))
     scores = -ndtri_exp(log_tail)
     total_deviations = np.sqrt(sampling_variances + noise_variance)
-    normal: Floats = np.sign(deviations) * scores * total_deviations
-    return normal
+    return np.sign(deviations) * scores * total_deviations
 
 
 def _log_mills_ratio(x: Floats) -> Floats:
     """Return log((1 - Phi(x)) / phi(x)), without cancellation in either tail."""
     positive = np.log(np.sqrt(np.pi / 2) * erfcx(np.maximum(x, 0) / np.sqrt(2)))
     negative = log_ndtr(-x) + (x**2 + np.log(2 * np.pi)) / 2
-    ratio: Floats = np.where(x > 0, positive, negative)
-    return ratio
+    return np.where(x > 0, positive, negative)
 
 
 def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats) -> Floats:
@@ -385,8 +383,7 @@ def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats)
     squares = (eigenvectors.T @ white_deviation) ** 2
     ratios = TILT_VARIANCES[:, None] * np.maximum(eigenvalues, 0.0)  # (n_variances, n)
     explained = squares * ratios / (1 + ratios)
-    log_evidence: Floats = (explained - np.log1p(ratios)).sum(axis=1) / 2
-    return log_evidence
+    return (explained - np.log1p(ratios)).sum(axis=1) / 2
 
 
 def _tilt_weights(
@@ -415,8 +412,7 @@ def _tilt_weights(
         """Return the weights for given coefficients, normalised to sum to 1."""
         exponents = features @ coefficients
         unnormalised = weights * np.exp(exponents - exponents.max())
-        normalised: Floats = unnormalised / unnormalised.sum()
-        return normalised
+        return unnormalised / unnormalised.sum()
 
     def negative_log_posterior(coefficients: Floats) -> tuple[float, Floats]:
         """Return the negative log posterior density of the coefficients, and its gradient."""
@@ -431,8 +427,7 @@ def _tilt_weights(
     start = np.zeros(features.shape[1])
     mode = minimize(negative_log_posterior, start, jac=True, method="L-BFGS-B").x
     new_weights = np.maximum(tilt(mode), 1e-100)  # `calibrate_weights` takes logarithms
-    normalised: Floats = new_weights / new_weights.sum()
-    return normalised
+    return new_weights / new_weights.sum()
 
 
 def calibrate_weights(

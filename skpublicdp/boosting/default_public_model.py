@@ -109,8 +109,7 @@ class DefaultPublicModel(PublicModel):
         tree_columns = columns_of_classes(tree_probabilities, tree_classes, codes)
         linear_columns = columns_of_classes(linear_probabilities, linear_classes, codes)
         tree_margins = target.margins_of_probabilities(tree_columns)
-        margins: Floats = (tree_margins + target.margins_of_probabilities(linear_columns)) / 2
-        return margins
+        return (tree_margins + target.margins_of_probabilities(linear_columns)) / 2
 
     def _linear_scores(self, rows: Floats) -> Floats:
         """Return the scores of the linear model, shape (n_scores, n).

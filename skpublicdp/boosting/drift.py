@@ -197,8 +197,7 @@ def _absolute_discounts(shares: Floats, total: float) -> Floats:
     n_larger = np.arange(len(shares), 0, -1)
     # common discount if it exceeds exactly the shares before each position
     candidates = (total - np.cumsum(ascending) + ascending) / n_larger
-    discounts: Floats = np.minimum(shares, candidates[np.argmax(candidates <= ascending)])
-    return discounts
+    return np.minimum(shares, candidates[np.argmax(candidates <= ascending)])
 
 
 def predict_counts(
@@ -305,8 +304,7 @@ def flattened_weights(weights: Floats) -> Floats:
     def flattened(power: float) -> Floats:
         """Return the normalised weights for a given power."""
         unnormalised = np.exp(power * (log_weights - log_weights.max()))
-        normalised: Floats = unnormalised / unnormalised.sum()
-        return normalised
+        return unnormalised / unnormalised.sum()
 
     def excess_concentration(power: float) -> float:
         """Return the sum of squared weights, relative to its maximum, minus 1."""

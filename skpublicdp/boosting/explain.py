@@ -121,8 +121,7 @@ def centred_deviations(covariances: Floats, shares: Floats) -> Floats:
     """Return the posterior standard deviations of scores centred at their mean over public rows."""
     centring = np.eye(len(shares)) - shares
     variances = np.einsum("ij,tjk,ik->ti", centring, covariances, centring)
-    deviations: Floats = np.sqrt(np.maximum(variances, 0.0))
-    return deviations
+    return np.sqrt(np.maximum(variances, 0.0))
 
 
 def describe_trees(
@@ -226,8 +225,7 @@ def describe_pairs(fitted: FittedModel, described_trees: Sequence[Tree]) -> tupl
 def _sum_leaf_values(leaf_values: Sequence[Floats], leaves: Sequence[BinCodes]) -> Floats:
     """For each row, return the sum of its leaf values over several trees, shape (n_targets, n)."""
     contributions = [values[:, leaf] for values, leaf in zip(leaf_values, leaves, strict=True)]
-    total: Floats = np.sum(contributions, axis=0)
-    return total
+    return np.sum(contributions, axis=0)
 
 
 def feature_importances(model: AdditiveModel, public_codes: BinCodes) -> Floats:

@@ -31,15 +31,13 @@ class PublicTerm:
 
         Margins and contributions are in units of 1 / MARGIN_UNIT, shape (n_targets, n).
         """
-        contributions: Integers = np.rint(self.weight * margins).astype(np.int64)
-        return contributions
+        return np.rint(self.weight * margins).astype(np.int64)
 
     @property
     def public_means(self) -> Integers:
         """Mean contribution to the margins of the public rows, rounded, shape (n_targets, 1)."""
         means = self.of_margins(self.public.of_public).mean(axis=1, keepdims=True)
-        rounded: Integers = np.rint(means).astype(np.int64)
-        return rounded
+        return np.rint(means).astype(np.int64)
 
     @property
     def importance(self) -> float:

@@ -68,8 +68,7 @@ def gradient_histogram(model: AdditiveModel, data: BinnedData, *, pure: bool) ->
         gradients = scaled_gradients(model.raw_predict(codes), data.rows.y[chunk], pure)
         return histogram_sums(gradients, codes, model.offsets)
 
-    table: Integers = data.rows.sum_over_chunks(tabulate_chunk)
-    return table
+    return data.rows.sum_over_chunks(tabulate_chunk)
 
 
 def histogram_sums(values: NDArray[Any], codes: BinCodes, offsets: NDArray[np.intp]) -> Integers:

@@ -160,8 +160,7 @@ class ScalarLoss(Loss):
 
     def mean(self, margins: Margins) -> Floats:
         """Return the mean outcome, shape (1, n)."""
-        means: Floats = np.take(self._mean, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN)
-        return means
+        return np.take(self._mean, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN)
 
     def gradient_hessian(
         self, margins: Margins, y: NDArray[Any] | None = None
@@ -196,13 +195,11 @@ class LogisticLoss(ScalarLoss):
         position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN)
         position += np.multiply(y, len(SIGMOID_TABLE), dtype=np.int32)
         position += MAX_MARGIN
-        packed: Floats = np.take(self._packed, position)
-        return packed
+        return np.take(self._packed, position)
 
     def link(self, means: Floats) -> Floats:
         """Return the log-odds that correspond to given means."""
-        log_odds: Floats = logit(means)
-        return log_odds
+        return logit(means)
 
     def logistic_rescaling(self, rates: Floats) -> Floats:
         """Return ones, since scores of this loss are already log-odds."""
@@ -229,8 +226,7 @@ class SquaredLoss(ScalarLoss):
     def scale(self, margins: Margins) -> Floats:
         """Return the factor by which each row's residual is multiplied, shape (1, n)."""
         position = np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN
-        scale: Floats = np.take(self._scale, position) / (2 * MAX_GRADIENT)
-        return scale
+        return np.take(self._scale, position) / (2 * MAX_GRADIENT)
 
     def relative_gradient_variance(
         self, residual_variance: float, margins: Margins, row_weights: Floats
@@ -251,13 +247,11 @@ class SquaredLoss(ScalarLoss):
 
     def link(self, means: Floats) -> Floats:
         """Return the margins 4 (mean - 1/2), the inverse of the mean."""
-        margins: Floats = 4 * (means - 0.5)
-        return margins
+        return 4 * (means - 0.5)
 
     def logistic_rescaling(self, rates: Floats) -> Floats:
         """Return the slope of the logistic function at the rates, relative to its maximum 1/4."""
-        relative_slope: Floats = 4 * rates * (1 - rates)
-        return relative_slope
+        return 4 * rates * (1 - rates)
 
 
 class MultinomialLoss(Loss):
@@ -295,13 +289,11 @@ class MultinomialLoss(Loss):
 
     def link(self, means: Floats) -> Floats:
         """Return the logarithms of class probabilities, which are valid softmax margins."""
-        margins: Floats = np.log(means)
-        return margins
+        return np.log(means)
 
     def logistic_rescaling(self, rates: Floats) -> Floats:
         """Return 1 - rate, since increasing one margin decreases the other class probabilities."""
-        factors: Floats = 1 - rates
-        return factors
+        return 1 - rates
 
     def gradient_hessian(
         self, margins: Margins, y: NDArray[Any] | None = None

@@ -79,8 +79,7 @@ def null_model(offsets: NDArray[np.intp], n_targets: int) -> AdditiveModel:
 
 def probabilities(margins: NDArray[np.integer[Any]]) -> Floats:
     """Return the logistic function of integer margins, looked up in a table."""
-    sigmoid: Floats = np.take(SIGMOID_TABLE, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN)
-    return sigmoid
+    return np.take(SIGMOID_TABLE, np.clip(margins, -MAX_MARGIN, MAX_MARGIN) + MAX_MARGIN)
 
 
 def gradient_scale(probability: Floats, pure: bool) -> Floats:
@@ -95,8 +94,7 @@ def gradient_scale(probability: Floats, pure: bool) -> Floats:
         max_norm = probability.sum(axis=0) + (1 - 2 * probability).max(axis=0)
     else:
         max_norm = np.sqrt((probability**2).sum(axis=0) + (1 - 2 * probability).max(axis=0))
-    scale: Floats = 0.5 / max_norm
-    return scale
+    return 0.5 / max_norm
 
 
 def scaled_gradients(
@@ -117,8 +115,7 @@ def scaled_gradients(
     # with several targets, rounding towards 0 does not increase the norm, apart from floating-point
     # errors that are absorbed by the factor 1 - 1e-12
     integers = np.rint(exact) if n_targets == 1 else np.trunc(exact * (1 - 1e-12))
-    rounded: Integers = integers.astype(np.int64)
-    return rounded
+    return integers.astype(np.int64)
 
 
 def boosting_weights(
@@ -154,5 +151,4 @@ def boosting_weights(
         margin_of_label = margins[y, rows] - other_margins.max(axis=0)
     error_probability = probabilities(-margin_of_label)
     weights = max_weight * np.minimum(1, 2 * error_probability)
-    rounded: Integers = np.rint(weights).astype(np.int64)
-    return rounded
+    return np.rint(weights).astype(np.int64)

@@ -255,5 +255,4 @@ def _variances(covariances: Floats | None, codes: BinCodes, size: int) -> Floats
     """
     if covariances is None:
         return 1 / (np.bincount(codes, minlength=size) + 0.5)
-    variances: Floats = np.maximum(np.diagonal(covariances[0]), 1e-9)
-    return variances
+    return np.maximum(np.diagonal(covariances[0]), 1e-9)

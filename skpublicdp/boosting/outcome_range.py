@@ -39,8 +39,7 @@ class OutcomeRange(NamedTuple):
     def encode(self, y: Floats) -> Floats:
         """Clip outcomes to the range, scale them to [0, 1], and round them to encoding levels."""
         shares = np.clip((y - self.low) / self.width, 0.0, 1.0)
-        levels: Floats = np.rint(TARGET_LEVELS * shares) / TARGET_LEVELS
-        return levels
+        return np.rint(TARGET_LEVELS * shares) / TARGET_LEVELS
 
 
 DECLARED_RANGE = OutcomeRange()

@@ -398,8 +398,7 @@ def leaf_gradients(
         sums_and_counts = histogram_sums(gradients, leaf_of_row(chunk)[None], offsets)
         return sums_and_counts[:-1]
 
-    total: Integers = data.rows.sum_over_chunks(tabulate_chunk)
-    return total
+    return data.rows.sum_over_chunks(tabulate_chunk)
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,8 +66,7 @@ def laplace_approximation(
     def hessian(probability: Floats) -> Floats:
         """Return the hessian of the negative log posterior."""
         q = probability * (1 - probability)
-        H: Floats = precision + exponent * (extended.T * q) @ extended
-        return H
+        return precision + exponent * (extended.T * q) @ extended
 
     for _ in range(MAX_NEWTON_STEPS):
         probability = expit(extended @ mode)
@@ -137,8 +136,7 @@ def warm_starts(
 def clipped_rates(public_labels: PublicLabels) -> Floats:
     """Return the mean of each public target, kept away from 0 and 1, shape (n_targets,)."""
     min_rate = 1 / (public_labels.outcomes.shape[1] + 2)
-    rates: Floats = np.clip(public_labels.outcomes.mean(axis=1), min_rate, 1 - min_rate)
-    return rates
+    return np.clip(public_labels.outcomes.mean(axis=1), min_rate, 1 - min_rate)
 
 
 def evidence_weights(log_evidence: Floats) -> Floats:
@@ -149,8 +147,7 @@ def evidence_weights(log_evidence: Floats) -> Floats:
     """
     prior_odds = np.ones(len(log_evidence))
     prior_odds[0] = max(len(log_evidence) - 1, 1)
-    weights: Floats = softmax(log_evidence + np.log(prior_odds))
-    return weights
+    return softmax(log_evidence + np.log(prior_odds))
 
 
 def mix_models(starts: list[WarmStart], weights: Floats) -> WarmStart:

@@ -131,8 +131,7 @@ def make_public_margins(
 def _outcome_codes(public_labels: PublicLabels) -> Floats:
     """Return label codes, or outcomes between 0 and 1, shape (k,)."""
     outcomes = public_labels.outcomes
-    codes: Floats = outcomes[0] if len(outcomes) == 1 else outcomes.argmax(axis=0).astype(float)
-    return codes
+    return outcomes[0] if len(outcomes) == 1 else outcomes.argmax(axis=0).astype(float)
 
 
 def _are_enough(codes: Floats, target: TargetScale) -> bool:

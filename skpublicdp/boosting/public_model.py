@@ -52,8 +52,7 @@ class TargetScale:
             second = np.clip(probabilities[:, 1], MIN_PROBABILITY, 1 - MIN_PROBABILITY)
             margins: Floats = np.log(second) - np.log1p(-second)
             return margins[None]
-        several: Floats = np.log(np.maximum(probabilities.T, MIN_PROBABILITY_SEVERAL))
-        return several
+        return np.log(np.maximum(probabilities.T, MIN_PROBABILITY_SEVERAL))
 
     def margins_of_shares(self, shares: Floats) -> Floats:
         """Convert mean outcomes, scaled to [0, 1], to margins, shape (1, n)."""

@@ -53,8 +53,7 @@ class RegressionTarget(TargetReader):
             )
             y = y[:, 0]
         check_flat(y)
-        column: Floats = y
-        return column
+        return y
 
     def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
         """Return encoded private and public outcomes, and a mask of public rows with outcomes."""

@@ -375,8 +375,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
                 excess = np.maximum(variances - mean_variance, 0)
                 variances = 1 + excess / residual_variance
             intervals = means[:, None] + np.outer(np.sqrt(variances), quantiles)
-            clipped: NDArray[np.float64] = np.clip(intervals, low, high)
-            return clipped
+            return np.clip(intervals, low, high)
 
         return predict_batches(self, X, predict_intervals)
 

@@ -132,8 +132,7 @@ def residual_fractions(counts: Integers, n: int) -> Floats:
     thresholds = (np.cumsum(descending) - 1) / n_positive
     is_reduced = descending > thresholds
     last = np.flatnonzero(is_reduced)[-1]
-    projected: Floats = np.maximum(fractions - thresholds[last], 0.0)
-    return projected
+    return np.maximum(fractions - thresholds[last], 0.0)
 
 
 def residual_quantiles(fractions: Floats, levels: Floats) -> Floats:
@@ -145,5 +144,4 @@ def residual_quantiles(fractions: Floats, levels: Floats) -> Floats:
     cdf = PchipInterpolator(RESIDUAL_EDGES, np.append(0.0, np.cumsum(fractions)))
     # the CDF is inverted on a fine grid, since the spline has no closed-form inverse
     grid = np.linspace(-1.0, 1.0, 1 << 14)
-    quantiles: Floats = np.interp(levels, cdf(grid), grid)
-    return quantiles
+    return np.interp(levels, cdf(grid), grid)

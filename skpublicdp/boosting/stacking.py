@@ -170,8 +170,7 @@ class _ModelPair:
         """Return directions divided by `lengths`, clipped to a length of at most 1 in each row."""
         scaled = directions / self.lengths[:, None, None]
         longest = np.array([_lengths(rows) for rows in scaled])
-        clipped: Floats = scaled / np.maximum(longest, 1.0)[:, None]
-        return clipped
+        return scaled / np.maximum(longest, 1.0)[:, None]
 
     def baseline(self, margins: Integers, weights: Floats) -> Integers:
         """Return the weighted sum of the centred margins, plus a mixture of the mean margins."""
@@ -181,8 +180,7 @@ class _ModelPair:
         share = self.public_share(weights)
         mixed = boosted_weight * boosted + public_weight * public
         mixed += (1 - share) * boosted_mean + share * public_mean
-        total: Integers = np.rint(mixed).astype(np.int64)
-        return total
+        return np.rint(mixed).astype(np.int64)
 
     def public_share(self, weights: Floats) -> float:
         """Return the public model's share of the mean outcome, given the weights of both models."""
@@ -231,8 +229,7 @@ def _noisy_sums(
         for target, gradient in enumerate(gradients):
             products += DIRECTION_UNIT * gradient * clipped[:, target]
         integers = np.rint(products).astype(np.int64)
-        sums: Integers = integers.sum(axis=1)
-        return sums
+        return integers.sum(axis=1)
 
     measured = ledger.add_noise(
         rows.sum_over_chunks(sum_chunk),
@@ -308,8 +305,7 @@ def _weights_given_sums(
     probabilities = np.exp(log_evidences - logsumexp(log_evidences))
     means = np.array([posterior_mean, boosted_alone])
     mixed = probabilities @ means
-    clipped_weights: Floats = np.clip(mixed, 0.0, MAX_WEIGHT)
-    return clipped_weights
+    return np.clip(mixed, 0.0, MAX_WEIGHT)
 
 
 def _log_normal(deviation: Floats, covariance: Floats) -> float:
@@ -325,8 +321,7 @@ def _mean_change(loss: Loss, margins: Integers, direction: Floats) -> Floats:
     """
     means = loss.mean(margins)
     if loss.n_targets > 1:
-        change: Floats = means * (direction - (means * direction).sum(axis=0))
-        return change
+        return means * (direction - (means * direction).sum(axis=0))
     _, hessians = loss.gradient_hessian(margins)
     # a hessian is the derivative of the mean times the gradient scale, in integer units
     slope: Floats = hessians / (2 * MAX_GRADIENT) / gradient_scale(means, pure=False)
@@ -342,8 +337,7 @@ def _outcome_covariance(loss: Loss, margins: Integers, direction: Floats) -> Flo
     means = loss.mean(margins)
     if loss.n_targets > 1:
         return _mean_change(loss, margins, direction)
-    product: Floats = means * (1 - means) * direction
-    return product
+    return means * (1 - means) * direction
 
 
 def _public_error(fitted: FittedModel, training: TrainingData, pair: _ModelPair) -> float:
@@ -439,8 +433,7 @@ def _as_margins(log_odds: Floats, loss: Loss, *, is_regression: bool) -> Floats:
     if len(log_odds) == 1 and not is_regression:
         return log_odds
     means = expit(log_odds)
-    margins: Floats = loss.link(means / means.sum(axis=0) if len(means) > 1 else means)
-    return margins
+    return loss.link(means / means.sum(axis=0) if len(means) > 1 else means)
 
 
 def _stacked(
@@ -466,8 +459,7 @@ def _stacked(
 
     def scale(scores: Integers) -> Integers:
         """Multiply scores by the weight of the boosted model, and round them."""
-        scaled: Integers = np.rint(boosted_weight * scores).astype(np.int64)
-        return scaled
+        return np.rint(boosted_weight * scores).astype(np.int64)
 
     model = fitted.model
     model = replace(

@@ -189,8 +189,7 @@ class TermPosterior:
         prior_trace = float((H * kernel_diagonal).sum())
         relative_traces = prior_trace - PRIOR_VARIANCES * explained  # tr(H C) / v
         weights = PRIOR_VARIANCES * self._variance_weights
-        losses: Floats = relative_traces @ weights / 2
-        return losses
+        return relative_traces @ weights / 2
 
     def _update_posterior(self, A: Floats, z: Floats) -> Floats:
         """Return the posterior mean scores given z = A scores + N(0, 1).
@@ -269,8 +268,7 @@ class TermPosterior:
         mean_variance = float((weights @ PRIOR_VARIANCES).sum())
         reduction = np.einsum("cs,s,tjs->tj", weights, PRIOR_VARIANCES**2, 1 / (1 + ratios))
         explained = (basis * reduction[:, None]) @ basis.swapaxes(1, 2)
-        covariance: Floats = mean_variance * self._kernel - explained
-        return covariance
+        return mean_variance * self._kernel - explained
 
     def _prior_weights(self, start_variance: float) -> Floats:
         """Return the prior weight of each mean and variance, with mean 1, shape (n_means, n).
@@ -293,8 +291,7 @@ class TermPosterior:
         prior = prior / prior.mean()
         has_start = [mean.any() for mean in self._prior_means]
         is_around_start = np.array(has_start)[:, None]  # (n_means, 1)
-        weights: Floats = np.where(is_around_start, prior, 1.0)
-        return weights
+        return np.where(is_around_start, prior, 1.0)
 
 
 def _second_moments(vectors: Floats, weights: Floats) -> Floats:
@@ -304,8 +301,7 @@ def _second_moments(vectors: Floats, weights: Floats) -> Floats:
     """
     scaled = vectors * np.sqrt(weights)[:, None, None]
     scaled = np.moveaxis(scaled, 0, 2).reshape(*vectors.shape[1:3], -1)
-    moments: Floats = scaled @ scaled.swapaxes(1, 2)
-    return moments
+    return scaled @ scaled.swapaxes(1, 2)
 
 
 def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
@@ -330,8 +326,7 @@ def piecewise_linear_guess(scores: Floats, ranks: Floats) -> Floats:
     next_run = np.searchsorted(centres, ranks)  # first run whose centre is not below the rank
     next_run = np.clip(next_run, 1, len(starts) - 1)
     distances = ranks - centres[next_run]
-    guess: Floats = levels[next_run] + slopes[next_run - 1] * distances
-    return guess
+    return levels[next_run] + slopes[next_run - 1] * distances
 
 
 def smooth_kernel(ranks: Floats) -> Floats:
@@ -344,8 +339,7 @@ def smooth_kernel(ranks: Floats) -> Floats:
     distance = (ranks[:, None] - ranks) / length_scale
     # the trend between rank 0 and rank 1 has a standard deviation of √6
     trend = 6 * np.outer(ranks - 0.5, ranks - 0.5)
-    kernel: Floats = trend + 0.5 * np.exp(-(distance**2) / 2) + 0.1 * np.eye(len(ranks))
-    return kernel
+    return trend + 0.5 * np.exp(-(distance**2) / 2) + 0.1 * np.eye(len(ranks))
 
 
 def smoothing_prior(ranks: Floats) -> Floats:

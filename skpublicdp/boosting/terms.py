@@ -266,8 +266,7 @@ class LocalExplanation:
     @property
     def total(self) -> Floats:
         """Sum of the intercept and all contributions, shape (n,) or (n, n_classes)."""
-        total: Floats = self.intercept + self.contributions.sum(axis=1)
-        return total
+        return self.intercept + self.contributions.sum(axis=1)
 
     def __len__(self) -> int:
         return len(self.contributions)

@@ -41,8 +41,7 @@ class CorrectedHypothesis(Hypothesis):
 
     def predict(self, X: Floats) -> Codes:
         """Return the predicted label code of each row, shape (n,)."""
-        codes: Codes = self.model.predict(X) ^ self.correction.predict(X)
-        return codes
+        return self.model.predict(X) ^ self.correction.predict(X)
 
     def rule(self) -> str:
         """Return the text of the correction rule, followed by the model."""

@@ -61,8 +61,7 @@ class ListedCover(Cover):
 
     def hypothesis(self, path: Path) -> Hypothesis:
         """Return the hypothesis with a given list index."""
-        member: Hypothesis = self.hypotheses[path]
-        return member
+        return self.hypotheses[path]
 
 
 class ClassifierHypothesis(Hypothesis):
@@ -89,8 +88,7 @@ class ClassifierHypothesis(Hypothesis):
             "an error. The error message is withheld because it may quote private rows."
         )
         # an error message of the model may quote private rows
-        codes: Codes = call_or_raise(self._predict_codes, X, error=error)
-        return codes
+        return call_or_raise(self._predict_codes, X, error=error)
 
     def _predict_codes(self, X: Floats) -> Codes:
         """Return the model's predictions as codes: indices into the sample's sorted labels."""

@@ -315,8 +315,7 @@ def _draw_facets(
             facets.append(np.sort(sample[simplices], axis=1))
         if sum(map(len, facets)) >= n_facets:
             break
-    shuffled: Codes = generator.permutation(np.concatenate(facets))[:n_facets]
-    return shuffled
+    return generator.permutation(np.concatenate(facets))[:n_facets]
 
 
 def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> HalfspaceSet:

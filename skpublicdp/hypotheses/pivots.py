@@ -149,8 +149,7 @@ class RotatingHyperplanes(Sweeps):
         values, points = columns[longest], np.array([low, high])
         n_points_below = np.searchsorted(points, values, side="left")
         n_points_up_to = np.searchsorted(points, values, side="right")
-        positions: Codes = n_points_below + n_points_up_to
-        return positions
+        return n_points_below + n_points_up_to
 
     def hyperplane(self, sweep: int, gap: int) -> tuple[Floats, float]:
         """Return the normal and offset of the hyperplane u - t v = 0, in the units of the rows.

@@ -183,8 +183,7 @@ class Sweeps(ABC):
 
         is_positive = self.variants.astype(np.int64)  # (n_variants, n_positions)
         position_sums = position_values @ is_positive.T  # (sweeps, n_variants)
-        sums: Integers = bin_sums[:, None] + position_sums[:, :, None, None]
-        return sums
+        return bin_sums[:, None] + position_sums[:, :, None, None]
 
     def positive_codes(self, variant: int, gap: int, orientation: int) -> Mask:
         """Return, for each code, whether a member labels its rows positive, shape (n_codes,)."""
@@ -270,8 +269,7 @@ def point_words(size: int) -> Integers:
     with a fixed seed, and sums are modulo 2^64.
     """
     if size < 64:
-        words: Integers = np.int64(1) << np.arange(size, dtype=np.int64)
-        return words
+        return np.int64(1) << np.arange(size, dtype=np.int64)
     limits = np.iinfo(np.int64)
     return np.random.default_rng(0).integers(limits.min, limits.max, size=size, endpoint=True)
 

@@ -71,8 +71,7 @@ class DecisionTree(Hypothesis):
             # the children of node i are the nodes 2i + 1 (below its split) and 2i + 2 (above it)
             is_upper_child = above[nodes, rows]
             nodes = 2 * nodes + 1 + is_upper_child
-        leaf_of_row: Codes = nodes - len(self.splits)
-        return leaf_of_row
+        return nodes - len(self.splits)
 
     @property
     def _depth(self) -> int:
@@ -194,8 +193,7 @@ class TreeCover(Cover):
         With K splits and C classes, there are K^(2^depth - 1) C^(2^depth) trees.
         """
         n_leaves: int = 2**self.max_depth
-        n_trees: int = len(self.splits) ** (n_leaves - 1) * self._n_classes**n_leaves
-        return n_trees
+        return len(self.splits) ** (n_leaves - 1) * self._n_classes**n_leaves
 
     def tabulate(self, X: Floats, y: Codes, weights: Integers) -> Integers:
         """Return the weight of the rows by label and by the splits that the rows exceed.

@@ -186,8 +186,7 @@ class RatioMetrics:
         ratios = np.divide(
             numerator, denominator, out=np.array(self.default, dtype=float), where=denominator > 0
         )
-        clipped: Floats = np.clip(ratios, 0, 1)
-        return clipped
+        return np.clip(ratios, 0, 1)
 
     def interval(self, table: NoisyTable, failure: float) -> Floats:
         """Return the ends of a confidence interval for each ratio, shape (..., 2)."""

@@ -30,8 +30,7 @@ class LabelMean:
     def intervals(self, tables: tuple[NoisyTable, ...], failure: float) -> Floats:
         """Return the interval of each label's metric, shape (n_labels, 2)."""
         ends = np.array([self.statistic.interval(table, failure) for table in tables])
-        extended: Floats = extend_interval(ends, self.values(tables))
-        return extended
+        return extend_interval(ends, self.values(tables))
 
     def value(self, tables: tuple[NoisyTable, ...]) -> float:
         """Return the estimated weighted sum."""

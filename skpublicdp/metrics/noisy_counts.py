@@ -281,5 +281,4 @@ def nearest_nonnegative(values: Floats, total: float) -> Floats:
     descending = np.sort(values)[::-1]
     shifts = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
     last_positive = np.flatnonzero(descending > shifts)[-1]
-    projected: Floats = np.maximum(values - shifts[last_positive], 0.0)
-    return projected
+    return np.maximum(values - shifts[last_positive], 0.0)

@@ -157,8 +157,7 @@ def clipped_ratio(numerator: Floats, denominator: Floats) -> Floats:
     ratio = np.divide(
         numerator, denominator, out=np.full(numerator.shape, 0.5), where=denominator != 0
     )
-    clipped: Floats = np.clip(ratio, 0, 1)
-    return clipped
+    return np.clip(ratio, 0, 1)
 
 
 def fieller(
@@ -223,8 +222,7 @@ def fieller(
         root_high,
         np.where(excludes_between & (root_low > 1) & (root_high > 0), root_high, 1.0),
     )
-    ends: Floats = np.clip(np.stack([low, high], axis=-1), 0, 1)
-    return ends
+    return np.clip(np.stack([low, high], axis=-1), 0, 1)
 
 
 def extend_interval(interval: Floats, value: Any) -> Any:

@@ -449,8 +449,7 @@ def _numeric_position(display: str, release: PAPQueryRelease, column: str | int 
 def error_band(release: PAPQueryRelease, x: Floats, position: int) -> Floats | None:
     """Return 95% confidence intervals of a released CDF, shape (n, 2), or ``None``."""
     try:
-        band: Floats = release.cdf_interval(x, position)
-        return band
+        return release.cdf_interval(x, position)
     except ValueError:  # the release has no valid intervals
         return None
 

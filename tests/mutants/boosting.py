@@ -26,8 +26,8 @@ MUTANTS = (
         "residuals that are added up before rounding",
         FLOATS,
         "boosting/model.py",
-        "integers.astype(np.int64)\n    return rounded\n\n\ndef boosting_weights",
-        "integers.astype(np.int64)\n    return exact if len(exact) == 1 else rounded\n\n\n"
+        "    return integers.astype(np.int64)\n\n\ndef boosting_weights",
+        "    return exact if len(exact) == 1 else integers.astype(np.int64)\n\n\n"
         "def boosting_weights",
         (f"{CLASSIFIER}, rounds",),
     ),
