@@ -9,14 +9,20 @@ from functools import partial
 import numpy as np
 
 from skpublicdp.boosting.additive_posterior import (
+    POWER_PRIORS,
     BinPosterior,
     GaussianPosterior,
     NoisyStatistic,
+    PublicLabels,
+    WarmStart,
     WeightedPublicRows,
     bin_prior,
     condition_on,
+    evidence_weights,
     fit_prior_variances,
     gauss_newton_update,
+    laplace_approximation,
+    mix_gaussians,
     prior_covariances,
     whiten_and_reduce,
 )
@@ -39,28 +45,30 @@ from skpublicdp.boosting.budget_split import (
     trial_event,
 )
 from skpublicdp.boosting.covariate_shift import (
-    ShiftEstimate,
-    calibrate_weights,
-    noisy_shift,
-    normal_scores,
-)
-from skpublicdp.boosting.drift import (
     NO_DRIFT,
     DriftReport,
+    ShiftEstimate,
+    calibrate_weights,
     expected_bin_shares,
     flattened_weights,
     histogram_drift,
+    noisy_shift,
+    normal_scores,
     overlapping_columns,
     predict_counts,
 )
 from skpublicdp.boosting.fitted_model import LogisticFit
 from skpublicdp.boosting.histograms import (
+    STRATEGY_UNIT,
+    HistogramStrategy,
     NoisyHistogram,
+    choose_strategy,
     count_sensitivity,
     gradient_histogram,
     measure,
     noisy_class_balance,
 )
+from skpublicdp.boosting.loss import DECLARED_RANGE
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
     AdditiveModel,
@@ -69,17 +77,7 @@ from skpublicdp.boosting.model import (
     probabilities,
 )
 from skpublicdp.boosting.outcome_histogram import noisy_outcome_range, restrict_outcomes
-from skpublicdp.boosting.outcome_range import DECLARED_RANGE
 from skpublicdp.boosting.private_trees import PrivateTreeBooster
-from skpublicdp.boosting.public_labels import (
-    POWER_PRIORS,
-    PublicLabels,
-    WarmStart,
-    evidence_weights,
-    laplace_approximation,
-    mix_gaussians,
-)
-from skpublicdp.boosting.strategy import STRATEGY_UNIT, HistogramStrategy, choose_strategy
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Mask

@@ -22,11 +22,17 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp._internal.versions import VersionedMixin
-from skpublicdp.boosting.drift import NO_DRIFT
+from skpublicdp.boosting.covariate_shift import NO_DRIFT
 from skpublicdp.boosting.explain import (
+    LocalExplanation,
+    Term,
     columns_of_trees,
     describe_pairs,
+    describe_terms,
     describe_trees,
+    explain_rows,
+    label_suffixes,
+    list_terms,
     shape_functions,
     source_importances,
 )
@@ -34,14 +40,6 @@ from skpublicdp.boosting.fit import FitOptions, fit_boosting
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.boosting.public_model import is_fitted
-from skpublicdp.boosting.terms import (
-    LocalExplanation,
-    Term,
-    describe_terms,
-    explain_rows,
-    label_suffixes,
-    list_terms,
-)
 from skpublicdp.boosting.training_data import TrainingData, read_training_data
 from skpublicdp.data.batch_predict import Rule, apply_rule
 from skpublicdp.data.labels import TargetReader

@@ -26,15 +26,17 @@ from skpublicdp.boosting.budget_split import (
     signal_to_noise,
 )
 from skpublicdp.boosting.fitted_model import FittedModel
-from skpublicdp.boosting.histograms import count_sensitivity
+from skpublicdp.boosting.histograms import STRATEGY_UNIT, count_sensitivity
 from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS
 from skpublicdp.boosting.monotone import Directions, project_monotone
-from skpublicdp.boosting.newton_fit import fit_newton
-from skpublicdp.boosting.outcome_histogram import MAX_OUTCOME_SHARE
+from skpublicdp.boosting.newton import fit_newton
+from skpublicdp.boosting.outcome_histogram import (
+    MAX_OUTCOME_SHARE,
+    RESIDUAL_SHARE,
+    noisy_residual_histogram,
+)
 from skpublicdp.boosting.private_trees import fit_trees
-from skpublicdp.boosting.residual_histogram import RESIDUAL_SHARE, noisy_residual_histogram
 from skpublicdp.boosting.stacking import STACKING_SHARE, stack_public_model
-from skpublicdp.boosting.strategy import STRATEGY_UNIT
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.hypotheses.trees import TreeCover

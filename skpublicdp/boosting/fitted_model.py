@@ -10,11 +10,10 @@ import numpy as np
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import BinCodes
-from skpublicdp.boosting.drift import NO_DRIFT, DriftReport
-from skpublicdp.boosting.loss import Loss, Margins
+from skpublicdp.boosting.covariate_shift import NO_DRIFT, DriftReport
+from skpublicdp.boosting.loss import DECLARED_RANGE, Loss, Margins, OutcomeRange
 from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, probabilities
-from skpublicdp.boosting.outcome_range import DECLARED_RANGE, OutcomeRange
-from skpublicdp.boosting.public_margins import PublicMargins
+from skpublicdp.boosting.public_model import PublicMargins
 from skpublicdp.typing import Floats, Integers
 
 

@@ -16,8 +16,12 @@ from skpublicdp.accounting import Draw, Gaussian, Pure, Sensitivity, Steps
 from skpublicdp.boosting.additive_posterior import (
     GaussianPosterior,
     NoisyStatistic,
+    WarmStart,
     WeightedPublicRows,
+    evidence_weights,
     gauss_newton_update,
+    mix_models,
+    warm_starts,
 )
 from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binned import BinnedData
@@ -34,8 +38,7 @@ from skpublicdp.boosting.budget_split import (
     signal_to_noise,
     vote_step,
 )
-from skpublicdp.boosting.covariate_shift import noisy_shift
-from skpublicdp.boosting.drift import NO_DRIFT
+from skpublicdp.boosting.covariate_shift import NO_DRIFT, noisy_shift
 from skpublicdp.boosting.fitted_model import LogisticFit, mean_variances
 from skpublicdp.boosting.histograms import BOOSTING_PROOF, histogram_sums
 from skpublicdp.boosting.model import (
@@ -46,12 +49,6 @@ from skpublicdp.boosting.model import (
     null_model,
     probabilities,
     scaled_gradients,
-)
-from skpublicdp.boosting.public_labels import (
-    WarmStart,
-    evidence_weights,
-    mix_models,
-    warm_starts,
 )
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover

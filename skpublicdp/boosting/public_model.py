@@ -1,25 +1,30 @@
-"""Public models, which are trained on public data and predict integer margins.
-
-The privacy proof requires that the margin of a row depend only on that row and on public data.
-"""
+"""Public models: the user's or the default one, and their margins on public and private rows."""
 
 from __future__ import annotations
 
 import contextlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.redaction import RefusedError, call_or_raise
+from skpublicdp.boosting.additive_posterior import PublicLabels
+from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MARGIN_UNIT
+from skpublicdp.data.one_hot import fold_rows
 from skpublicdp.data.schema import Schema
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Floats, Mask
 
 MIN_PROBABILITY = 0.005
 """Lower bound to which a public model's probabilities are clipped, for two labels."""
@@ -203,3 +208,328 @@ def check_rowwise(model: EstimatorModel, rows: Floats) -> None:
             "for some public rows depends on other rows. Remove any step that computes statistics "
             "of the rows to be predicted."
         )
+
+
+MAX_NUMBER = 1e300
+"""Upper limit to which numbers are clipped, because gradient boosting does not accept infinity."""
+
+MAX_CUT = 1e150
+"""Bound on the cuts to which the linear model clips numbers, so that their squares remain
+finite."""
+
+
+@dataclass(frozen=True, eq=False)
+class DefaultPublicModel(PublicModel):
+    """Mean of the margins of gradient boosting and a linear model, both fitted to public rows."""
+
+    trees: Any  # fitted gradient boosting
+    linear: Any  # fitted linear model of standardised columns
+    binner: Binner
+    # (n_columns,): whether a column had values in the training data of gradient boosting. Columns
+    # that had no values are ignored.
+    has_values: Mask
+    # (n_design_columns,): means and standard deviations of the columns in the linear model
+    centres: Floats
+    widths: Floats
+    target: TargetScale  # target of the margins
+
+    @property
+    def estimator(self) -> Any:
+        """Both estimators."""
+        return self.trees, self.linear
+
+    @classmethod
+    def fit(
+        cls, binner: Binner, rows: Floats, outcomes: Floats, target: TargetScale
+    ) -> DefaultPublicModel:
+        """Return the model after fitting it to the labelled public rows.
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (m, n_source_columns)
+            Encoded rows of the user's table.
+        outcomes : ndarray of float64, shape (m,)
+            Label codes, or outcomes between 0 and 1.
+        target : TargetScale
+            Target of the margins.
+        """
+        features = _tree_features(binner, rows)
+        has_values: Mask = ~np.all(np.isnan(features), axis=0)
+        features[:, ~has_values] = 0.0  # gradient boosting does not accept columns without values
+        is_categorical = [bins.column.categorical for bins in binner.columns]
+        make_trees: Any = HistGradientBoostingClassifier
+        if target.classes is None:
+            make_trees = HistGradientBoostingRegressor
+        trees = make_trees(
+            learning_rate=0.07,
+            max_iter=40,
+            max_leaf_nodes=8,
+            min_samples_leaf=10,
+            categorical_features=is_categorical if any(is_categorical) else None,
+            early_stopping=False,
+            random_state=0,
+        ).fit(features, outcomes)
+        design = _linear_design(binner, rows)
+        centres, widths = design.mean(axis=0), design.std(axis=0)
+        widths[widths == 0] = 1.0
+        linear: Any = LogisticRegression(C=0.01, max_iter=1000)
+        if target.classes is None:
+            linear = RidgeCV(alphas=np.logspace(-1, 4, 11))
+        linear.fit((design - centres) / widths, outcomes)
+        return cls(trees, linear, binner, has_values, centres, widths, target)
+
+    def predict_margins(self, rows: Floats) -> Floats:
+        """For each row, return the mean of the margins of the two models."""
+        if not len(rows):
+            return np.empty((self.target.loss.n_targets, 0))
+        target = self.target
+        features = _tree_features(self.binner, rows)
+        features[:, ~self.has_values] = 0.0
+        scores = self._linear_scores(rows)
+        if target.classes is None:
+            tree_margins = target.margins_of_shares(self.trees.predict(features))
+            return (tree_margins + target.margins_of_shares(scores[0])) / 2
+
+        if len(scores) == 1:
+            scores = np.array([np.zeros(len(rows)), scores[0]])
+        exponentials = np.exp(scores - scores.max(axis=0))
+        total = np.zeros(len(rows))
+        for exponential in exponentials:  # in a fixed order, independent of the row's position
+            total += exponential
+        tree_probabilities = self.trees.predict_proba(features)
+        linear_probabilities = (exponentials / total).T
+
+        codes = np.arange(len(target.classes))
+        tree_classes = np.asarray(self.trees.classes_, dtype=np.intp)
+        linear_classes = np.asarray(self.linear.classes_, dtype=np.intp)
+        tree_columns = columns_of_classes(tree_probabilities, tree_classes, codes)
+        linear_columns = columns_of_classes(linear_probabilities, linear_classes, codes)
+        tree_margins = target.margins_of_probabilities(tree_columns)
+        return (tree_margins + target.margins_of_probabilities(linear_columns)) / 2
+
+    def _linear_scores(self, rows: Floats) -> Floats:
+        """Return the scores of the linear model, shape (n_scores, n).
+
+        The products are added column by column, so that the score of a row does not depend on its
+        position. A matrix product would not guarantee this.
+        """
+        coefficients = np.atleast_2d(self.linear.coef_)
+        intercepts = np.atleast_1d(self.linear.intercept_)
+        scores = np.repeat(intercepts[:, None].astype(np.float64), len(rows), axis=1)
+        design = _linear_design(self.binner, rows)
+        for values, centre, width, weights in zip(
+            design.T, self.centres, self.widths, coefficients.T, strict=True
+        ):
+            scores += weights[:, None] * ((values - centre) / width)
+        return scores
+
+
+def _tree_features(binner: Binner, rows: Floats) -> Floats:
+    """Return the input of gradient boosting: the numbers and category bins of folded columns."""
+    folded = fold_rows([bins.column for bins in binner.columns], rows)
+    features = np.clip(folded, -MAX_NUMBER, MAX_NUMBER)
+    for position, bins in enumerate(binner.columns):
+        if bins.column.categorical:
+            features[:, position] = bins.encoded_codes(features[:, position])
+    return features
+
+
+def _linear_design(binner: Binner, rows: Floats) -> Floats:
+    """Return the input of the linear model: the clipped numbers and category indicators.
+
+    Numbers are clipped to the outermost cuts of their column, because outliers would otherwise have
+    an unbounded effect. Missing numbers are replaced by the middle cut.
+    """
+    folded = fold_rows([bins.column for bins in binner.columns], rows)
+    columns = []
+    for bins, values in zip(binner.columns, folded.T, strict=True):
+        if bins.column.categorical:
+            codes = bins.encoded_codes(values)
+            columns += [codes == code for code in range(bins.size - 1)]
+            continue
+        cuts = bins.cuts[np.abs(bins.cuts) < MAX_CUT]
+        if len(cuts):
+            is_missing = np.isnan(values)
+            numbers = np.where(is_missing, cuts[len(cuts) // 2], values)
+            columns += [np.clip(numbers, cuts[0], cuts[-1]), is_missing]
+    if not columns:
+        return np.zeros((len(rows), 1))
+    return np.column_stack(columns).astype(np.float64)
+
+
+N_FOLDS = 10
+"""Number of folds for computing out-of-fold margins of the labelled public rows."""
+
+MIN_LABELLED_ROWS = 30
+"""Minimum number of labelled public rows for which ``"auto"`` fits a model."""
+
+SLOPE_DEVIATION = 0.5
+"""Prior standard deviation of the slope that relates public labels to out-of-fold margins. Its mean
+is 1."""
+
+MAX_SLOPE = 3.0
+"""Largest slope."""
+
+
+@dataclass(frozen=True, eq=False)
+class PublicMargins:
+    """Public model of a fit, calibrated to public labels, with its margins on the public rows."""
+
+    model: PublicModel
+    slope: float  # factor by which the margins are multiplied, estimated from public labels
+    # (n_targets, m): margins on the public rows. If the model was fitted to the labelled rows,
+    # their margins are out-of-fold.
+    of_public: NDArray[np.int16]
+    assumptions: tuple[str, ...] = ()  # assumptions about the model, listed in the receipt
+
+    def margins(self, rows: Floats) -> NDArray[np.int16]:
+        """Return the calibrated margins of encoded rows, in units of 1 / MARGIN_UNIT."""
+        return to_integers(self.slope * self.model.predict_margins(rows))
+
+
+def make_public_margins(
+    parameter: Any,
+    schema: Schema,
+    binner: Binner,
+    rows: Floats,
+    public_labels: PublicLabels | None,
+    target: TargetScale,
+) -> PublicMargins | None:
+    """Return the public model with its margins on the public rows, or None if there is no model.
+
+    The result does not depend on private rows.
+
+    Parameters
+    ----------
+    parameter : None, "auto" or estimator
+        Value of the parameter `public_model`.
+    rows : ndarray of float64, shape (m, n_source_columns)
+        Encoded public rows of the user's table.
+    public_labels : PublicLabels or None
+        Labels or outcomes of public rows.
+    target : TargetScale
+        Labels or bounds.
+    """
+    if parameter is None:
+        return None
+    codes = None if public_labels is None else _outcome_codes(public_labels)
+    if isinstance(parameter, str):  # "auto"
+        if public_labels is None or codes is None or not _are_enough(codes, target):
+            return None
+
+        def fit_default(X: Floats, outcomes: Floats) -> PublicModel:
+            """Return the default model, fitted to the labelled rows."""
+            return DefaultPublicModel.fit(binner, X, outcomes, target)
+
+        return _cross_fitted(fit_default, rows, public_labels, codes, target)
+    check_kind(parameter, target)
+    if is_fitted(parameter):
+        model = EstimatorModel(parameter, schema, target)
+        check_classes(parameter, target)
+        check_rowwise(model, rows)
+        margins = model.predict_margins(rows)
+        slope = 1.0 if public_labels is None else _slope(margins, public_labels, target)
+        assumption = (
+            "public_model was made without the private rows, and its prediction for a row depends "
+            "on this row alone"
+        )
+        return PublicMargins(model, slope, to_integers(slope * margins), (assumption,))
+    if public_labels is None or codes is None:
+        raise ValueError(
+            "public_model is not fitted, and there are no labelled public rows to fit it on. Fit "
+            "it on public data first, or pass y_public."
+        )
+
+    def fit_clone(X: Floats, outcomes: Floats) -> PublicModel:
+        """Return a clone of the estimator, fitted to the labelled rows."""
+        y: NDArray[Any] = outcomes
+        if target.classes is not None:
+            y = target.classes[outcomes.astype(np.intp)]
+        elif target.bounds is not None:
+            low, high = target.bounds
+            y = low + (high - low) * outcomes
+        fitted = clone(parameter).fit(schema.decode_rowwise(X), y)
+        return EstimatorModel(fitted, schema, target)
+
+    result = _cross_fitted(fit_clone, rows, public_labels, codes, target)
+    assert isinstance(result.model, EstimatorModel)
+    check_rowwise(result.model, rows)
+    assumption = "the prediction of public_model for a row depends on this row alone"
+    return PublicMargins(result.model, result.slope, result.of_public, (assumption,))
+
+
+def _outcome_codes(public_labels: PublicLabels) -> Floats:
+    """Return label codes, or outcomes between 0 and 1, shape (k,)."""
+    outcomes = public_labels.outcomes
+    return outcomes[0] if len(outcomes) == 1 else outcomes.argmax(axis=0).astype(float)
+
+
+def _are_enough(codes: Floats, target: TargetScale) -> bool:
+    """Indicate whether there are enough labelled rows, and at least two labels, to fit a model."""
+    if len(codes) < MIN_LABELLED_ROWS:
+        return False
+    if target.classes is None:
+        return bool(np.ptp(codes) > 0)
+    counts = np.bincount(codes.astype(np.intp))
+    return int((counts >= 2).sum()) >= 2
+
+
+def _cross_fitted(
+    fit: Callable[[Floats, Floats], PublicModel],
+    rows: Floats,
+    public_labels: PublicLabels,
+    codes: Floats,  # (k,)
+    target: TargetScale,
+) -> PublicMargins:
+    """Return a model fitted to all labelled rows, and out-of-fold margins for these rows."""
+    labelled = rows[public_labels.rows]
+    model = fit(labelled, codes)
+    margins = model.predict_margins(rows)
+    out_of_fold = np.empty((target.loss.n_targets, len(codes)))
+    folds = make_folds(codes)
+    for fold in range(folds.max() + 1):
+        is_held_out = folds == fold
+        is_fitted_to = ~is_held_out
+        fold_model = fit(labelled[is_fitted_to], codes[is_fitted_to])
+        out_of_fold[:, is_held_out] = fold_model.predict_margins(labelled[is_held_out])
+    margins[:, public_labels.rows] = out_of_fold
+    slope = _slope(margins, public_labels, target)
+    return PublicMargins(model, slope, to_integers(slope * margins))
+
+
+def make_folds(codes: Floats) -> NDArray[np.intp]:
+    """Assign each labelled row to a fold. Labels or outcomes are spread evenly over the folds."""
+    order = np.lexsort((np.random.default_rng(0).random(len(codes)), codes))
+    folds = np.empty(len(codes), dtype=np.intp)
+    folds[order] = np.arange(len(codes)) % min(N_FOLDS, len(codes))
+    return folds
+
+
+def _slope(margins: Floats, public_labels: PublicLabels, target: TargetScale) -> float:
+    """Return the posterior mode of the factor by which margins are multiplied."""
+    of_labelled, outcomes = margins[:, public_labels.rows], public_labels.outcomes
+
+    def loss(slope: float) -> float:
+        """Return the negative log posterior density of a slope."""
+        means = target.loss.mean(to_integers(slope * of_labelled).astype(np.int64))
+        likelihood = log_likelihood(means, outcomes, is_regression=target.classes is None)
+        return ((slope - 1) / SLOPE_DEVIATION) ** 2 / 2 - likelihood
+
+    return float(minimize_scalar(loss, bounds=(0.0, MAX_SLOPE), method="bounded").x)
+
+
+def log_likelihood(means: Floats, outcomes: Floats, *, is_regression: bool) -> float:
+    """Return the log-likelihood of outcomes given their means, both of shape (n_targets, k).
+
+    The likelihood is Bernoulli or multinomial for labels. For outcomes, the likelihood is normal,
+    with the maximum likelihood estimate of the variance.
+    """
+    if is_regression:
+        squared_errors = (outcomes - means) ** 2
+        variance = max(float(squared_errors.mean()), 1e-12)
+        return -outcomes.size / 2 * float(np.log(variance))
+    if len(means) == 1:  # a row for each of the two labels
+        means = np.vstack([1 - means, means])
+        outcomes = np.vstack([1 - outcomes, outcomes])
+    log_means = np.log(np.maximum(means, 1e-12))
+    return float((outcomes * log_means).sum())

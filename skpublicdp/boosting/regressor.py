@@ -18,8 +18,8 @@ from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp._internal.reproducible import stable_floor
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import model_to_json
-from skpublicdp.boosting.regression_target import RegressionTarget
-from skpublicdp.boosting.residual_histogram import residual_fractions, residual_quantiles
+from skpublicdp.boosting.outcome_histogram import residual_fractions, residual_quantiles
+from skpublicdp.boosting.training_data import RegressionTarget
 from skpublicdp.boosting.uncertainty import PredictionVariance
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.tables import Table

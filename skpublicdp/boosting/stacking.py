@@ -17,8 +17,11 @@ from scipy.special import expit, logsumexp
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.additive_posterior import (
     LOG_VARIANCE_MEAN,
+    PublicLabels,
     WeightedPublicRows,
     bin_prior,
+    clipped_rates,
+    laplace_approximation,
     prior_covariances,
 )
 from skpublicdp.boosting.budget_split import StageBudget
@@ -26,8 +29,7 @@ from skpublicdp.boosting.fitted_model import FittedModel, PublicTerm
 from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, gradient_scale
-from skpublicdp.boosting.public_labels import PublicLabels, clipped_rates, laplace_approximation
-from skpublicdp.boosting.public_margins import PublicMargins, log_likelihood, make_folds
+from skpublicdp.boosting.public_model import PublicMargins, log_likelihood, make_folds
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
-from skpublicdp.boosting.explain import Pair, Shape
-from skpublicdp.boosting.terms import term_importance
+from skpublicdp.boosting.explain import Pair, Shape, term_importance
 
 Boosting = SemiPrivateBoostingClassifier | SemiPrivateBoostingRegressor
 Feature = str | int | tuple[str | int, str | int]

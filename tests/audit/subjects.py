@@ -28,7 +28,7 @@ from skpublicdp.query_release import (
 )
 from tests.internals.audit import replaced
 from tests.internals.base_learner import mechanism_event
-from tests.internals.boosting import newton_fit
+from tests.internals.boosting import newton
 from tests.internals.data import roles
 from tests.internals.privacy import Ledger
 
@@ -117,7 +117,7 @@ class RowSampledBoosting(SemiPrivateBoostingClassifier):
 
     def fit(self, *args: Any, **kwargs: Any) -> Any:
         """Fit with a subsample of fixed size."""
-        with replaced(newton_fit, "subsample_size", lambda *arguments: SUBSAMPLE_SIZE):
+        with replaced(newton, "subsample_size", lambda *arguments: SUBSAMPLE_SIZE):
             return super().fit(*args, **kwargs)
 
 

@@ -35,10 +35,10 @@ from tests.internals.boosting import (
     n_histogram_rounds,
     n_measured_trees,
     n_voting_trees,
+    noisy_histograms,
     plan_tree_trial,
     prior_covariances,
     signal_to_noise,
-    strategy,
     vote_step,
 )
 from tests.internals.privacy import Ledger
@@ -121,13 +121,13 @@ def test_gauss_newton_converges_to_the_posterior_mode():
 
 def test_a_constant_column_costs_nothing():
     """It would raise the noise of all others, and tells no more than the sum of all rows."""
-    found = strategy.optimised_strategy(
+    found = noisy_histograms.optimised_strategy(
         grid(3), np.array([1.0, 0.0, 0.0]), [np.eye(3)], 30.0, 100.0, 200.0
     )
     assert not found.blocks[0].any()
     assert (
         found.sensitivity(counts=True).squared
-        == (2 * strategy.MAX_GRADIENT * found.total_weight) ** 2
+        == (2 * noisy_histograms.MAX_GRADIENT * found.total_weight) ** 2
     )
 
 
@@ -141,8 +141,8 @@ def test_a_constant_column_costs_nothing():
             ),
         ),
         (
-            strategy,
-            lambda at: strategy.optimised_strategy(
+            noisy_histograms,
+            lambda at: noisy_histograms.optimised_strategy(
                 FEATURES, at.weights @ at.X, prior_covariances(FEATURES, at), 30.0, 100.0, 200.0
             ),
         ),
@@ -200,7 +200,7 @@ def test_rows_without_weight_do_not_count():
     kept = WeightedPublicRows(at.X[:15], np.full(15, 1 / 15), N)
     padded = WeightedPublicRows(at.X, np.where(np.arange(M) < 15, 1 / 15, 0), N)
     assert kept.effective_size == pytest.approx(padded.effective_size) == pytest.approx(15)
-    measured = strategy.identity_strategy(FEATURES, at.X, pure=False)
+    measured = noisy_histograms.identity_strategy(FEATURES, at.X, pure=False)
     data = BinnedData(FEATURES, rows=None, public=None)
     fits = [
         AdditiveFit(data, rows, np.zeros((len(rows.X), 2)), measured, 1, pure=False)

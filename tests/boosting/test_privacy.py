@@ -57,7 +57,7 @@ from tests.internals.boosting import (
     identity_strategy,
     leaf_gradients,
     measure,
-    newton_fit,
+    newton,
     null_model,
     optimised_strategy,
     prior_covariances,
@@ -517,7 +517,7 @@ def dictated(monkeypatch, even, looks, drift, gain, *, n_classes, **parameters):
     with monkeypatch.context() as patch, Recorder() as recorder:
         patch.setattr(covariate_shift, "estimate_shift", compared)
         patch.setattr(AdditiveFit, "update", learned)
-        for module in (additive_fit, newton_fit):
+        for module in (additive_fit, newton):
             patch.setattr(
                 module, "noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
             )

@@ -30,8 +30,7 @@ from tests.internals.boosting import (
     MultinomialLoss,
     PublicLabels,
     _plan_equal_draws,
-    default_public_model,
-    public_margins,
+    public_models,
     read_training_data,
     stacking,
 )
@@ -144,9 +143,9 @@ def test_margins_of_the_default_model_are_the_mean_of_both_estimators():
         )
         model = read.public_margins.model
         encoded = read.X_public
-        features = default_public_model._tree_features(model.binner, encoded)
+        features = public_models._tree_features(model.binner, encoded)
         design = (
-            default_public_model._linear_design(model.binner, encoded) - model.centres
+            public_models._linear_design(model.binner, encoded) - model.centres
         ) / model.widths
         floor = 0.005 if read.n_targets == 1 else 0.01
         both = [model.trees.predict_proba(features), model.linear.predict_proba(design)]
@@ -164,7 +163,7 @@ def test_margins_of_the_default_model_are_the_mean_of_both_estimators():
 
 def test_columns_without_values_in_some_folds():
     public, private = PUBLIC.copy(), X.copy()
-    public[public_margins.make_folds(PUBLIC_Y.astype(float)) != 0, 3] = np.nan
+    public[public_models.make_folds(PUBLIC_Y.astype(float)) != 0, 3] = np.nan
     private[300:, 3] = np.nan
     clf = SemiPrivateBoostingClassifier(random_state=0)
     clf.fit(private, Y, X_public=public, y_public=PUBLIC_Y)
@@ -181,7 +180,7 @@ def test_margins_of_labelled_rows_are_out_of_fold():
     assert abs(roc_auc_score(noise, margins) - 0.5) < 0.2
     fitted = read.public_margins.model.estimator
     assert roc_auc_score(noise, fitted.predict_proba(PUBLIC)[:, 1]) > 0.99
-    folds = public_margins.make_folds(noise.astype(float))
+    folds = public_models.make_folds(noise.astype(float))
     assert np.bincount(folds).tolist() == [30] * 10
     for fold in range(10):
         assert abs(noise[folds == fold].mean() - noise.mean()) < 0.04
@@ -548,13 +547,13 @@ def test_a_model_is_not_monotone():
 
 def test_likelihoods():
     means = np.array([[0.2, 0.9]])
-    found = public_margins.log_likelihood(means, np.array([[0.0, 1.0]]), is_regression=False)
+    found = public_models.log_likelihood(means, np.array([[0.0, 1.0]]), is_regression=False)
     assert np.isclose(found, np.log(0.8) + np.log(0.9))
     several = np.array([[0.2, 0.5], [0.8, 0.5]])
-    found = public_margins.log_likelihood(several, np.eye(2), is_regression=False)
+    found = public_models.log_likelihood(several, np.eye(2), is_regression=False)
     assert np.isclose(found, np.log(0.2) + np.log(0.5))
-    better = public_margins.log_likelihood(means, means + 0.1, is_regression=True)
-    worse = public_margins.log_likelihood(means, means + 0.2, is_regression=True)
+    better = public_models.log_likelihood(means, means + 0.1, is_regression=True)
+    worse = public_models.log_likelihood(means, means + 0.2, is_regression=True)
     assert np.isclose(better - worse, 2 * np.log(2))
     labels = PublicLabels(np.arange(2), np.array([[0.0, 1.0]]))
-    assert public_margins._outcome_codes(labels).tolist() == [0.0, 1.0]
+    assert public_models._outcome_codes(labels).tolist() == [0.0, 1.0]

@@ -3,7 +3,7 @@
 
 from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp._internal.threads import RefCountedContext, one_blas_thread
-from skpublicdp.boosting import newton_boosting, newton_fit
+from skpublicdp.boosting import newton
 from skpublicdp.boosting.binner import ColumnBins
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.training_data import read_training_data

@@ -17,8 +17,7 @@ from tests.data.internals import (
     Column,
     RefCountedContext,
     Table,
-    newton_boosting,
-    newton_fit,
+    newton,
     one_blas_thread,
     splits,
 )
@@ -99,14 +98,14 @@ def test_text_is_coded_by_distinct_values_as_value_by_value(make, values):
 @pytest.mark.parametrize("name", ["labels", "one round", PERSONS])
 def test_newton_boosting_on_a_subsample_pays_for_one_replaced_row(name, monkeypatch):
     sizes = []
-    update_term = newton_boosting.NewtonBooster.update_term
+    update_term = newton.NewtonBooster.update_term
 
     def noted(self, term, budget):
         sizes.append(self.data.rows.n)
         return update_term(self, term, budget)
 
-    monkeypatch.setattr(newton_fit, "subsample_size", lambda noise, cells: 16)
-    monkeypatch.setattr(newton_boosting.NewtonBooster, "update_term", noted)
+    monkeypatch.setattr(newton, "subsample_size", lambda noise, cells: 16)
+    monkeypatch.setattr(newton.NewtonBooster, "update_term", noted)
     options = whole_fits.GROWING[name]
     more = options | {
         "epsilon": min(10 * options["epsilon"], 2**20)

@@ -7,24 +7,28 @@ from skpublicdp.boosting import (
     binned,
     binner,
     covariate_shift,
-    default_public_model,
-    newton_boosting,
-    newton_fit,
-    public_margins,
+    newton,
     stacking,
-    strategy,
     term_posterior,
     training_data,
 )
-from skpublicdp.boosting.adaptive_bins import SPLIT_LEVELS, BinSplitter
+from skpublicdp.boosting import histograms as noisy_histograms
+from skpublicdp.boosting import public_model as public_models
 from skpublicdp.boosting.additive_fit import AdditiveFit, fit_additive
 from skpublicdp.boosting.additive_posterior import (
     GaussianPosterior,
     NoisyStatistic,
+    PublicLabels,
+    WarmStart,
     WeightedPublicRows,
+    evidence_weights,
     fit_prior_variances,
     gauss_newton_update,
+    laplace_approximation,
+    mix_gaussians,
+    mix_models,
     prior_covariances,
+    warm_starts,
 )
 from skpublicdp.boosting.bin_splits import (
     BinSplits,
@@ -71,31 +75,37 @@ from skpublicdp.boosting.budget_split import (
     vote_step,
 )
 from skpublicdp.boosting.covariate_shift import (
+    FALSE_ALARM_RATE,
+    MIN_KEPT_FRACTION,
     MIN_SHIFT_EVIDENCE,
     TILT_VARIANCES,
     ShiftEstimate,
     calibrate_weights,
     estimate_shift,
     expected_bin_shares,
+    flattened_weights,
+    histogram_drift,
     median_split_indicators,
     noisy_shift,
     normal_scores,
+    overlapping_columns,
     shift_features,
 )
-from skpublicdp.boosting.drift import (
-    FALSE_ALARM_RATE,
-    MIN_KEPT_FRACTION,
-    flattened_weights,
-    histogram_drift,
-    overlapping_columns,
+from skpublicdp.boosting.explain import N_TERMS_SHOWN, Shape, merge_bins, range_text
+from skpublicdp.boosting.histograms import (
+    STRATEGY_UNIT,
+    HistogramStrategy,
+    gradient_histogram,
+    identity_strategy,
+    measure,
+    optimised_strategy,
 )
-from skpublicdp.boosting.explain import Shape
-from skpublicdp.boosting.histograms import gradient_histogram, measure
 from skpublicdp.boosting.loss import (
     LOGISTIC,
     SQUARED,
     ClippedSquaredLoss,
     MultinomialLoss,
+    OutcomeRange,
     sum_packed,
 )
 from skpublicdp.boosting.model import (
@@ -115,34 +125,18 @@ from skpublicdp.boosting.monotone import (
     project_monotone,
     validate_monotonic_cst,
 )
-from skpublicdp.boosting.newton_boosting import NewtonBooster
-from skpublicdp.boosting.outcome_range import OutcomeRange
+from skpublicdp.boosting.newton import SPLIT_LEVELS, BinSplitter, NewtonBooster
+from skpublicdp.boosting.outcome_histogram import (
+    RESIDUAL_EDGES,
+    residual_fractions,
+    residual_quantiles,
+)
 from skpublicdp.boosting.private_trees import (
     MAX_ROW_WEIGHT,
     PrivateTreeBooster,
     _leaf_posterior,
     _plan_equal_draws,
     leaf_gradients,
-)
-from skpublicdp.boosting.public_labels import (
-    PublicLabels,
-    WarmStart,
-    evidence_weights,
-    laplace_approximation,
-    mix_gaussians,
-    mix_models,
-    warm_starts,
-)
-from skpublicdp.boosting.residual_histogram import (
-    RESIDUAL_EDGES,
-    residual_fractions,
-    residual_quantiles,
-)
-from skpublicdp.boosting.strategy import (
-    STRATEGY_UNIT,
-    HistogramStrategy,
-    identity_strategy,
-    optimised_strategy,
 )
 from skpublicdp.boosting.term_posterior import (
     MAX_SCORE,
@@ -153,5 +147,4 @@ from skpublicdp.boosting.term_posterior import (
     piecewise_linear_guess,
     smoothing_prior,
 )
-from skpublicdp.boosting.terms import N_TERMS_SHOWN, merge_bins, range_text
 from skpublicdp.boosting.training_data import TrainingData, read_training_data

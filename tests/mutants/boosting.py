@@ -94,7 +94,7 @@ MUTANTS = (
     Mutant(
         "a row that moves between two cells but is counted once",
         SENSITIVITY,
-        "boosting/residual_histogram.py",
+        "boosting/outcome_histogram.py",
         '    sensitivity, name = Sensitivity(2, 2), "noisy histogram of residuals"\n',
         '    sensitivity, name = Sensitivity(1, 1), "noisy histogram of residuals"\n',
         (REGRESSOR,),
@@ -117,7 +117,7 @@ MUTANTS = (
     Mutant(
         "a grown tree with the sensitivity of a single residual",
         SENSITIVITY,
-        "boosting/newton_boosting.py",
+        "boosting/newton.py",
         "            2 * (MAX_GRADIENT + len(gradients)),\n",
         "            MAX_GRADIENT // 2,\n",
         (f"{CLASSIFIER}, trees grown",),
@@ -125,7 +125,7 @@ MUTANTS = (
     Mutant(
         "rows subsampled by their values",
         STRUCTURE,
-        "boosting/newton_fit.py",
+        "boosting/newton.py",
         "training.rows.take(ledger.subset(training.rows.n, n_rows)))\n",
         "training.rows.take(training.rows.columns[0].argsort(kind='stable')[:n_rows]))\n",
         (f"{CLASSIFIER}, some rows",),
@@ -133,7 +133,7 @@ MUTANTS = (
     Mutant(
         "growth that stops when an exact sum is small",
         UNPAID,
-        "boosting/newton_boosting.py",
+        "boosting/newton.py",
         "            if posterior.gain <= 0:\n                break\n        return share\n",
         """            residuals, _ = self.loss.gradient_hessian(self.margins, self.data.rows.y)
             if abs(residuals.sum()) < residuals.shape[1]:
@@ -163,7 +163,7 @@ MUTANTS = (
     Mutant(
         "squared residuals with the sensitivity of residuals",
         SENSITIVITY,
-        "boosting/residual_histogram.py",
+        "boosting/outcome_histogram.py",
         "        Sensitivity(MAX_GRADIENT**2, MAX_GRADIENT**4),\n",
         "        Sensitivity(MAX_GRADIENT, MAX_GRADIENT**2),\n",
         (f"{REGRESSOR}, trees grown",),

@@ -10,6 +10,7 @@ import sklearn.base
 
 import skpublicdp
 from tests import ROOT
+from tests.weight import code_lines
 
 PACKAGE = Path(skpublicdp.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -251,14 +252,6 @@ def private_sklearn(source):
     return {name for name in names if is_private(name)}
 
 
-def lines_of_code(source):
-    """Return the number of lines without docstrings."""
-    expressions = [n for n in nodes(source) if isinstance(n, ast.Expr)]
-    docstrings = [n for n in expressions if isinstance(n.value, ast.Constant)]
-    n_docstring_lines = sum(node.end_lineno - node.lineno + 1 for node in docstrings)
-    return len(source.splitlines()) - n_docstring_lines
-
-
 def component(path):
     """Return the component of a file: its top-level package, or its module in a split package."""
     first, *rest = path.relative_to(PACKAGE).with_suffix("").parts
@@ -424,8 +417,12 @@ def test_three_modules_know_frames():
     assert narwhals == {(file, "narwhals.stable") for file in files}
 
 
+def n_code_lines(source):
+    return len(code_lines(source, nodes(source)[0]))
+
+
 def test_files_hold_one_topic():
-    assert {path.name for path in FILES if lines_of_code(path.read_text()) > 600} == set()
+    assert {path.name for path in FILES if n_code_lines(path.read_text()) > 600} == set()
 
 
 class TestTheChecks:
@@ -433,7 +430,7 @@ class TestTheChecks:
 
     def test_lines(self):
         source = '"""One.\n\nTwo.\n"""\n\ndef f():\n    """Three."""\n    return """four"""\n'
-        assert lines_of_code(source) == 3
+        assert n_code_lines(source) == 2
 
     @pytest.mark.parametrize(
         ("source", "expected"),

@@ -1,12 +1,8 @@
-"""Newton boosting of binned columns and interaction trees, one term at a time, with noisy sums.
-
-Each step either adds Gaussian or Laplace noise, or draws a tree, which is accounted for like such
-noise. Therefore the choice of the next step may depend on all values released so far
-(docs/proofs/moments.md).
-"""
+"""Newton boosting for large budgets: the start, finer bins, and passes over all terms."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -14,27 +10,49 @@ from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import chi2
 
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.boosting.additive_fit import fit_histograms
+from skpublicdp.boosting.additive_posterior import WeightedPublicRows
 from skpublicdp.boosting.bin_splits import (
     BinSplits,
     apply_tree,
+    candidate_splits,
     joint_gradient_sums,
+    refine_splits,
     tree_cover,
 )
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import (
+    MAX_FINE_BINS,
     BinCodes,
+    Binner,
+    ColumnBins,
+    refine_bins,
+    refine_scores,
 )
 from skpublicdp.boosting.budget_split import (
+    BALANCED_FOR_NEWTON,
+    CLASS_COUNT_SHARE,
+    CLIPPING_GAIN,
+    N_BINS,
     N_PASSES,
     StageBudget,
+    additive_share,
+    can_afford_boosting,
+    subsample_size,
     tree_share,
 )
-from skpublicdp.boosting.histograms import (
-    BOOSTING_PROOF,
+from skpublicdp.boosting.fitted_model import FittedModel, LogisticFit, mean_variances
+from skpublicdp.boosting.histograms import BOOSTING_PROOF, count_sensitivity, noisy_class_balance
+from skpublicdp.boosting.loss import DECLARED_RANGE, Loss, OutcomeRange, SquaredLoss, sum_packed
+from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel, null_model
+from skpublicdp.boosting.outcome_histogram import (
+    noisy_outcome_range,
+    noisy_residual_variance,
+    restrict_outcomes,
 )
-from skpublicdp.boosting.loss import Loss, sum_packed
-from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel
 from skpublicdp.boosting.term_posterior import (
     ALLOCATION_STEPS,
     PUBLIC_PSEUDO_ROWS,
@@ -44,9 +62,205 @@ from skpublicdp.boosting.term_posterior import (
     piecewise_linear_guess,
     smoothing_prior,
 )
+from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.data.binning import snap_to_edges
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
+
+SPLIT_LEVELS = 6
+"""Number of split levels. Each initial bin is split into at most 2^6 bins."""
+
+BIN_SPLIT_SHARE = Fraction(8, 100)
+"""Share of the budget spent on all split levels together."""
+
+ROWS_PER_SPLIT_NOISE = 1500
+"""Minimum ratio of the number of rows to the standard deviation of the noise, in rows, in the
+gradient sum of a half bin. If the ratio is smaller, no bin is split."""
+
+MAX_P_VALUE = 0.008
+"""Largest p-value of a chi-squared test for equal mean gradients at which a split is kept."""
+
+MIN_CUT_FRACTION, MAX_CUT_FRACTION = 0.3, 0.7
+"""Range of candidate cuts, as fractions of the bin width. The range excludes cuts that would create
+a very narrow half."""
+
+
+@dataclass(eq=False, repr=False)  # a repr would print private rows
+class BinSplitter:
+    """Adaptive splitter that divides the bins of numeric columns in two, level by level."""
+
+    training: TrainingData
+    data: BinnedData
+    loss: Loss
+    ledger: Ledger  # ledger that records the privacy loss of each release and draws the noise
+    # Budget of Newton boosting. All split levels together spend the fraction `BIN_SPLIT_SHARE` of
+    # this budget.
+    budget: StageBudget
+    gradient_variance: float  # ratio of the variance of a row's gradient to the hessian
+
+    def __post_init__(self) -> None:
+        self._level_budget = self.budget.fraction(BIN_SPLIT_SHARE / SPLIT_LEVELS)
+        X_public = self.training.X_public
+        self._columns = [
+            position
+            for position, bins in enumerate(self.data.binner.columns)
+            # columns with few distinct values are treated as codes rather than quantities
+            if not bins.column.categorical and len(np.unique(X_public[:, position])) > N_BINS
+        ]
+        n_columns, sensitivity = len(self._columns), self.loss.sensitivity
+        self._sensitivity = Sensitivity(
+            n_columns * sensitivity.absolute, n_columns * sensitivity.squared
+        )
+
+    def is_affordable(self, effective_rows: float) -> bool:
+        """Indicate whether the noise of a single level is small relative to the number of rows."""
+        if not self._columns:
+            return False
+        variance = self._level_budget.variance(self.ledger.for_person(self._sensitivity))
+        return effective_rows * 2 * MAX_GRADIENT >= ROWS_PER_SPLIT_NOISE * math.sqrt(variance)
+
+    def split(self, margins: NDArray[np.int32]) -> BinnedData:
+        """Split the bins level by level, and return the data in the final bins.
+
+        Parameters
+        ----------
+        margins : ndarray of int32, shape (n_targets, n)
+            Margins of the private rows.
+        """
+        # a public seed suffices, since the candidate cuts are public
+        generator = np.random.default_rng(0)
+        for _ in range(SPLIT_LEVELS):
+            cuts = {column: self._candidate_cuts(column, generator) for column in self._columns}
+            measured = self.ledger.add_noise(
+                self._half_sums(cuts, margins),
+                self._sensitivity,
+                self._level_budget.event,
+                name="noisy gradient and hessian histogram of half bins",
+                proof=BOOSTING_PROOF,
+            )
+            sums = measured.values / (2 * MAX_GRADIENT)
+            self._split_significant(cuts, sums, measured.variance / (2 * MAX_GRADIENT) ** 2)
+        return self.data
+
+    def _candidate_cuts(self, column: int, generator: np.random.Generator) -> Floats:
+        """Return a random cut inside each interval of a numeric column, shape (n_bins - 1,).
+
+        A point is drawn uniformly from the middle part of the interval and moved to the nearest
+        fine cut. The outermost intervals end at the smallest and the largest public value. If
+        either end of an interval is infinite, the cut is not finite.
+        """
+        cuts = self.data.binner.columns[column].cuts
+        values = self.training.X_public[:, column]
+        is_finite = np.isfinite(values)
+        finite = values[is_finite]
+        low = np.minimum(finite.min(), cuts[:1])
+        high = np.maximum(finite.max(), cuts[-1:])
+        edges = np.concatenate([low, cuts, high])
+        n_intervals = len(edges) - 1
+        fractions = generator.uniform(MIN_CUT_FRACTION, MAX_CUT_FRACTION, n_intervals)
+        with np.errstate(over="ignore", invalid="ignore"):
+            widths = np.diff(edges)
+            points = edges[:-1] + fractions * widths
+        fine_bins = self.data.rows.fine_binner.columns[column]
+        return snap_to_edges(fine_bins.cuts, points)
+
+    def _half_sums(self, cuts: dict[int, Floats], margins: NDArray[np.int32]) -> Integers:
+        """Return the gradient and hessian sums of both halves of every bin.
+
+        Parameters
+        ----------
+        cuts : dict of int to ndarray
+            Candidate cuts of the numeric bins, indexed by column.
+        margins : ndarray of int32, shape (n_targets, n)
+            Margins of the private rows.
+
+        Returns
+        -------
+        ndarray of int64, shape (2 * n_targets, n_halves)
+            Gradient sums of all targets, followed by the hessian sums. Within each column, the
+            halves of bin i have the indices 2 i and 2 i + 1.
+        """
+        rows, loss = self.data.rows, self.loss
+        halves_by_column = {
+            column: self._half_of_fine_bin(column, candidates)
+            for column, candidates in cuts.items()
+        }
+
+        def sum_chunk(chunk: slice) -> Integers:
+            """Return the sums over a single chunk of rows, shape (2, n_targets, n_halves)."""
+            packed = loss.packed_gradient_hessian(margins[:, chunk], rows.y[chunk])
+            sums = []
+            for column, half_of_fine_bin in halves_by_column.items():
+                fine_bins = rows.columns[column][chunk]
+                half_of_row = np.take(half_of_fine_bin, fine_bins)
+                # the last fine bin contains the missing values and belongs to the first half of the
+                # last bin
+                n_halves = int(half_of_fine_bin[-1]) + 2
+                sums.append(sum_packed(half_of_row, n_halves, packed))
+            return np.concatenate(sums, axis=2)
+
+        table: Integers = rows.sum_over_chunks(sum_chunk)
+        return table.reshape(-1, table.shape[-1])
+
+    def _half_of_fine_bin(self, column: int, candidates: Floats) -> BinCodes:
+        """Return the half bin containing each fine bin of a column, shape (n_fine_bins,).
+
+        The lower half of bin i is numbered 2 i, and the upper half 2 i + 1. The last bin and the
+        last fine bin contain the missing values, and this bin is not split.
+        """
+        bin_of_fine_bin = self.data.bin_of_fine_bin[column]
+        bins = bin_of_fine_bin.astype(np.intp)
+        fine_binner = self.data.rows.fine_binner
+        fine_cuts = fine_binner.columns[column].cuts
+        fine_bin_starts = np.concatenate([[-np.inf], fine_cuts, [-np.inf]])
+        cut_of_bin = np.append(candidates, np.inf)
+        is_upper_half = fine_bin_starts >= cut_of_bin[bins]
+        halves = 2 * bins + is_upper_half
+        max_half = halves[-1] + 1
+        return halves.astype(np.min_scalar_type(max_half))
+
+    def _split_significant(self, cuts: dict[int, Floats], sums: Floats, variance: float) -> None:
+        """Split each bin whose halves have significantly different ratios of gradient to hessian.
+
+        Significance is determined by a chi-squared test with one degree of freedom per target.
+
+        Parameters
+        ----------
+        cuts : dict of int to ndarray
+            Candidate cuts of the numeric bins, indexed by column.
+        sums : ndarray of float64, shape (2 * n_targets, n_halves)
+            Noisy sums over half bins, in the order returned by `_half_sums`.
+        variance : float
+            Noise variance of the sums.
+        """
+        columns = list(self.data.binner.columns)
+        n_targets = self.loss.n_targets
+        start = 0
+        for position, candidates in cuts.items():
+            bins = columns[position]
+            size = len(candidates) + 1
+            stop = start + 2 * size
+            # both with the shape (n_targets, size, 2), for the two halves of each bin
+            gradients, hessians = sums[:, start:stop].reshape(2, n_targets, size, 2)
+            start = stop
+            # noise can make a hessian negative, but the hessian is used as a denominator
+            hessians = np.maximum(self.loss.hessian_unit * hessians, 0.05)
+            # Wald test of equal Newton steps of the two halves
+            gradient_variances = variance + self.gradient_variance * hessians
+            variances = (gradient_variances / hessians**2).sum(axis=-1)
+            differences = (gradients / hessians) @ [1, -1]  # lower half minus upper half
+            statistic = (differences**2 / variances).sum(axis=0)
+            is_split = chi2.sf(statistic, n_targets) < MAX_P_VALUE
+            is_split = is_split[:-1]  # the bin of missing values cannot be split
+            # a bin between neighbouring floats or with an infinite end cannot be cut
+            is_new_cut = ~np.isin(candidates, bins.cuts)
+            is_split &= np.isfinite(candidates) & is_new_cut
+            new_cuts = np.union1d(bins.cuts, candidates[is_split])
+            n_bins = len(new_cuts) + 2
+            columns[position] = ColumnBins(bins.column, new_cuts, n_bins, bins.bin_of_category)
+        self.data = self.training.with_bins(Binner(tuple(columns)))
+
 
 MAX_INTERACTION_TREES = 30
 """Maximum number of trees for each depth."""
@@ -435,3 +649,194 @@ class NewtonBooster:
         public_rows = (shares * self.n_public).astype(np.float64)
         factor = self.loss.hessian_factor
         return TermPosterior(kernel, scores, guess, public_rows, factor, start_variance)
+
+
+def fit_newton(
+    training: TrainingData,
+    ledger: Ledger,
+    budget: StageBudget,
+    loss: Loss,
+    *,
+    trees: bool,
+    max_rounds: int | None,
+) -> FittedModel:
+    """Fit the additive posterior with part of a budget, and run Newton boosting with the rest.
+
+    1. Release the class balance or, for regression, the range of the outcomes. If the table is
+       large, draw a random sample of the rows, which is used by all steps except the last boosting
+       pass.
+    2. If there are public rows, test for covariate shift and fit the additive posterior.
+    3. Refine the bins by adding cuts at quantiles of the public rows.
+    4. For regression, release the residual variance, and clip large residuals.
+    5. Split the bins whose halves have significantly different noisy sums.
+    6. Starting from the scores of the additive posterior, run Newton boosting: one pass over the
+       columns, then trees, then further passes.
+
+    Parameters
+    ----------
+    ledger : Ledger
+        Ledger that records the privacy loss of each release and draws the noise.
+    trees : bool
+        Whether interaction trees may be drawn.
+    max_rounds : int, optional
+        Maximum number of passes over all columns.
+    """
+    # 1. class balance or range of the outcomes, and a sample of the rows
+    outcome_range, first_share = DECLARED_RANGE, CLASS_COUNT_SHARE
+    if training.is_regression:
+        outcome_range, first_share = noisy_outcome_range(training, ledger, budget)
+        class_balance = outcome_range.balance
+    else:
+        class_balance = noisy_class_balance(training, ledger, budget.fraction(first_share))
+    balance_factor = min(1.0, class_balance / BALANCED_FOR_NEWTON)
+    sample = _sample_rows(training, ledger, budget, loss=loss, balance_factor=balance_factor)
+    effective_rows = sample.rows.n * balance_factor
+
+    # 2. covariate shift and additive posterior
+    start_share = _start_share(sample, ledger, budget, effective_rows=effective_rows)
+    start_share = min(start_share, 1 - first_share)
+    start_budget = budget.fraction(start_share)
+    start = _fit_start(sample, outcome_range, ledger, start_budget, class_balance, max_rounds)
+    budget = budget.fraction(1 - first_share - start_share)
+    if not budget.amount:
+        return start.with_loss(loss)
+
+    # 3. finer bins
+    coarse, weights = start.data.binner, start.design.weights
+    data = sample.with_bins(refine_bins(coarse, sample.X_public, weights))
+    model = _refined_model(start.model, coarse, data.binner)
+    model = loss.from_logistic(model, data.public_codes, weights, outcome_range)
+
+    # 4. residual variance, which is known for labels and released for outcomes
+    final_loss, gradient_variance = loss, loss.gradient_variance
+    if gradient_variance is None:
+        assert isinstance(loss, SquaredLoss)
+        variance_budget = budget.fraction(CLASS_COUNT_SHARE)
+        residuals = noisy_residual_variance(model, data, weights, loss, ledger, variance_budget)
+        budget = budget.fraction(1 - CLASS_COUNT_SHARE)
+        loss = loss.clipped(residuals.upper)
+        gradient_variance = loss.relative_gradient_variance(
+            residuals.estimate, model.raw_predict(data.public_codes), weights
+        )
+
+    # 5. bins split at significant differences
+    margins = data.margins(model)
+    splitter = BinSplitter(sample, data, loss, ledger, budget, gradient_variance)
+    if splitter.is_affordable(effective_rows):
+        unsplit, data = data.binner, splitter.split(margins)
+        model = _refined_model(model, unsplit, data.binner)
+        budget = budget.fraction(1 - BIN_SPLIT_SHARE)
+
+    # 6. Newton boosting
+    n_public = start.design.effective_size if training.n_joint_public else 0.0
+    start_variances = _start_variances(start, final_loss) if training.is_regression else []
+    booster = NewtonBooster(
+        start=model,
+        data=data,
+        margins=margins,
+        row_weights=weights,
+        n_public=n_public,
+        loss=loss,
+        ledger=ledger,
+        gradient_variance=gradient_variance,
+        start_variances=start_variances,
+    )
+    splits = None
+    if trees:  # chosen on coarse bins but expressed in finer bins
+        coarse_splits = candidate_splits(coarse, start.data.public_codes)
+        splits = refine_splits(coarse_splits, coarse, data.binner)
+    all_data = None if sample is training else replace(data, rows=training.rows)
+    booster.fit(budget, effective_rows, splits, max_rounds, all_data)
+    variance = float(mean_variances(booster.public_bins, booster.covariances, weights).sum())
+    return FittedModel(
+        model=booster.model,
+        data=data,
+        loss=final_loss,
+        covariances=booster.covariances,
+        drift=start.drift,
+        row_weights=weights,
+        variance=variance,
+        error_covariances=booster.error_covariances,
+    )
+
+
+def _sample_rows(
+    training: TrainingData,
+    ledger: Ledger,
+    budget: StageBudget,
+    loss: Loss,
+    balance_factor: float,
+) -> TrainingData:
+    """Return a random sample of at most half of the rows, or all rows if there are too few.
+
+    The `balance_factor` is the number of effective rows per actual row, which is smaller for
+    unbalanced classes.
+    """
+    n_updates = N_PASSES * len(training.rows.columns)
+    update_budget = budget.fraction(Fraction(1, n_updates))
+    sensitivity = ledger.for_person(loss.sensitivity)
+    noise_variance = update_budget.variance(sensitivity) / (2 * MAX_GRADIENT) ** 2
+    n_effective_rows = subsample_size(noise_variance, MAX_FINE_BINS)
+    n_rows = math.ceil(n_effective_rows / balance_factor)
+    if 2 * n_rows > training.rows.n:
+        return training
+    # the set is random, since neighbouring tables need not have the same order of rows
+    return replace(training, rows=training.rows.take(ledger.subset(training.rows.n, n_rows)))
+
+
+def _start_share(
+    training: TrainingData, ledger: Ledger, budget: StageBudget, effective_rows: float
+) -> Fraction:
+    """Return the share of the budget to spend on the initial additive fit."""
+    if not training.n_joint_public:  # the reference grid has independent columns
+        return Fraction(0)
+    columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
+    gain = CLIPPING_GAIN if training.is_regression else 1.0
+    if not can_afford_boosting(budget, gain * effective_rows, columns):
+        return Fraction(1)  # one label is too rare for boosting
+    m = WeightedPublicRows.from_data(training.binned).effective_size
+    return additive_share(budget, effective_rows, m, columns)
+
+
+def _fit_start(
+    training: TrainingData,
+    outcome_range: OutcomeRange,
+    ledger: Ledger,
+    budget: StageBudget,
+    class_balance: float,
+    max_rounds: int | None,
+) -> LogisticFit:
+    """Spend a budget on the initial additive fit.
+
+    Without a budget, the initial model is constant and predicts the mean of the outcomes or, for
+    classification, equal probabilities.
+    """
+    if budget.amount:
+        if training.is_regression:
+            training = restrict_outcomes(training, outcome_range)
+        fit = fit_histograms(training, ledger, budget, Fraction(1), class_balance, max_rounds)
+        return replace(fit.result(), outcome_range=outcome_range)
+    data = training.binned
+    null = null_model(data.binner.offsets, training.n_targets)
+    if training.is_regression:
+        null = replace(null, intercepts=np.array([outcome_range.mean_margin]))
+    design = WeightedPublicRows.from_data(data)
+    return LogisticFit(null, data, design, covariances=[], outcome_range=outcome_range)
+
+
+def _start_variances(start: LogisticFit, loss: Loss) -> list[float]:
+    """Return the posterior variance of each column's initial scores in units of a loss.
+
+    The scores are centred, and their variances are averaged over the public rows. The list is empty
+    without an initial fit.
+    """
+    columns = zip(start.data.public_codes, start.with_loss(loss).covariances, strict=False)
+    weights = start.design.weights
+    return [
+        float(mean_variances([codes], [covariance], weights).sum()) for codes, covariance in columns
+    ]
+
+
+def _refined_model(model: AdditiveModel, coarse: Binner, fine: Binner) -> AdditiveModel:
+    """Return the same model, expressed in bins that refine the `coarse` bins."""
+    return replace(model, scores=refine_scores(model.scores, coarse, fine), offsets=fine.offsets)
