@@ -245,13 +245,14 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
             if names
         ]
         if name == "X_public":
-            remedy = (
-                ". Add a missing column to X_public, with the values that it may have, or leave it "
-                "out of X"
-            )
+            advice = pipeline_advice()
+            if missing and advice == ".":
+                advice = (
+                    ". Add a missing column to X_public, with the values that it may have, or "
+                    "leave it out of X."
+                )
             raise ValueError(
-                f"The columns should be those of X; {' and '.join(differences)}"
-                f"{remedy if missing else ''}{pipeline_advice()}"
+                f"The columns should be those of X; {' and '.join(differences)}{advice}"
             )
         raise ValueError(
             "The feature names should match those that were passed during fit; "
