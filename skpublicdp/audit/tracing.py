@@ -353,9 +353,8 @@ def _solve_shrunk_covariance(centred: Floats, vector: Floats) -> Floats:
     squared_diagonal = float((np.diagonal(gram) ** 2).sum())
     sampling_error = squared_diagonal - squared_norm / n
     shrinkage = min(1.0, sampling_error / dispersion) if dispersion > 0 else 1.0
-    ridge = shrinkage * mean_eigenvalue
-    if ridge == 0:  # the inverse needs some regularisation
-        ridge = np.finfo(np.float64).eps * mean_eigenvalue
+    # with two rows the shrinkage is 0 up to rounding, and the inverse needs some regularisation
+    ridge = max(shrinkage, math.sqrt(np.finfo(np.float64).eps)) * mean_eigenvalue
     inner = (1 - shrinkage) * gram + ridge * np.eye(n)
     solution = np.linalg.solve(inner, centred @ vector)
     correction = (1 - shrinkage) / n * centred.T @ solution

@@ -80,6 +80,15 @@ class TestCompleteness:
             tracing._solve_shrunk_covariance(X, v), expected, rtol=1e-8, atol=1e-10
         )
 
+    def test_two_reference_rows_have_a_singular_covariance(self):
+        """The shrinkage is 0 up to rounding, and the answers differ along one direction only."""
+        rng = np.random.default_rng(0)
+        for n_queries in range(1, 100):
+            rows = rng.integers(0, 2, (2, n_queries)).astype(float)
+            centred = rows - rows.mean(axis=0)
+            direction = tracing._solve_shrunk_covariance(centred, rng.normal(size=n_queries))
+            assert np.isfinite(direction).all()
+
     def test_rows_that_are_all_alike(self):
         one = np.ones((5, 3))
         attack = tracing_attack(
