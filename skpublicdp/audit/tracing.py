@@ -354,9 +354,11 @@ def _solve_shrunk_covariance(centred: Floats, vector: Floats) -> Floats:
     sampling_error = squared_diagonal - squared_norm / n
     shrinkage = min(1.0, sampling_error / dispersion) if dispersion > 0 else 1.0
     # with two rows the shrinkage is 0 up to rounding, and the inverse needs some regularisation
-    ridge = max(shrinkage, math.sqrt(np.finfo(np.float64).eps)) * mean_eigenvalue
+    min_shrinkage = math.sqrt(np.finfo(np.float64).eps)
+    ridge = max(shrinkage, min_shrinkage) * mean_eigenvalue
     inner = (1 - shrinkage) * gram + ridge * np.eye(n)
-    solution = np.linalg.solve(inner, centred @ vector)
+    projections = centred @ vector  # (n_rows,)
+    solution = np.linalg.solve(inner, projections)
     correction = (1 - shrinkage) / n * centred.T @ solution
     return (vector - correction) / ridge
 
