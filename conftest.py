@@ -1,5 +1,6 @@
 """What holds for each test, each page and each docstring that runs: it leaves nothing behind."""
 
+import gc
 import os
 import random
 import sys
@@ -36,6 +37,12 @@ def pytest_itemcollected(item):
     _n_cases[test] += 1
     if (index + index // k) % k:
         item.add_marker(pytest.mark.slow)
+
+
+def pytest_collection_finish():
+    """Hide what collection made from the garbage collector, which searches it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 KEPT = ("PYTEST_", "PYSPARK_", "SPARK_")

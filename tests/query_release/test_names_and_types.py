@@ -127,7 +127,7 @@ def outputs(case):
         return results(release)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 def test_all_methods_have_the_same_cells(outputs):
     cells = outputs["table"]
     assert cells["c"].is_unique
@@ -139,7 +139,7 @@ def test_all_methods_have_the_same_cells(outputs):
         assert output.columns.is_unique, name
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 def test_each_cell_is_a_query(case):
     _, release, _, _ = case
     table = release.table("c")
@@ -151,7 +151,7 @@ def test_each_cell_is_a_query(case):
     np.testing.assert_allclose(calibrated["fraction"], table["fraction"], atol=1e-9)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 def test_frames_are_written_and_read(outputs):
     for name, output in outputs.items():
         file = io.BytesIO()
@@ -181,7 +181,7 @@ TYPES_OF_SYNTHETIC_ROWS = {
 private value can change."""
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 def test_synthetic_rows_have_the_types_of_public_values(case):
     kind, release, rows, public = case
     type_ = TYPES_OF_SYNTHETIC_ROWS.get(kind, rows["c"].dtype)

@@ -204,11 +204,12 @@ def assert_spends_all(calls, epsilon, delta):
 
 
 def _replays():
-    """Yield (case, method, δ, ε); every case and method runs with both δ or with both ε."""
+    """Yield (case, method, δ, ε); the cases and methods take turns among both δ and both ε."""
     for index, (case, method) in enumerate(RUNS):
-        for delta, size in itertools.product((DELTA, 0), (0, 1)):
-            is_short = size == (index + (delta == 0)) % 2
-            marks = () if is_short else pytest.mark.slow
+        settings = list(itertools.product((DELTA, 0), (0, 1)))
+        for number, (delta, size) in enumerate(settings):
+            turn = (index + index // 2) % len(settings)  # `auto` and `pmw` alternate in RUNS
+            marks = () if number == turn else pytest.mark.slow
             yield pytest.param(case, method, delta, budgets(case, method)[size], marks=marks)
 
 
