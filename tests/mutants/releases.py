@@ -58,7 +58,9 @@ MUTANTS = (
         "a column type that depends on the values of other rows",
         SENSITIVITY,
         "Schema.decode_rowwise",
-        "lambda self, X, **_: self.decode(X)",
+        """lambda self, X, **_: self.container.build(
+    [column.decode(X[:, position]) for position, column in enumerate(self.columns)]
+)""",
         ("PAPQueryRelease, custom of a frame",),
     ),
     Mutant(
