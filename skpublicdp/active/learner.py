@@ -59,8 +59,8 @@ from skpublicdp.data.validation import as_numbers, check_rows, feature_names
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses.base import check_public_values
-from skpublicdp.privacy.budget import new_ticket
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.ticket import new_ticket
 from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,
     base_learner_guarantee,

@@ -8,7 +8,6 @@ from __future__ import annotations
 import atexit
 import math
 import os
-import secrets
 import sqlite3
 import tempfile
 from collections.abc import Mapping
@@ -18,7 +17,6 @@ from decimal import Decimal
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
-from threading import Lock
 from typing import Any, Self, overload
 
 from skpublicdp._internal.html import table
@@ -36,6 +34,7 @@ from skpublicdp.accounting.filters import (
 )
 from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.privacy.budget_file import UNUSABLE_FILE, BudgetFile, Entry
+from skpublicdp.privacy.ticket import USED_TICKET
 
 SEEDED_FIT = (
     "{} is charged to a budget, but its noise comes from a random_state, so anyone who knows the "
@@ -72,33 +71,6 @@ def has_seed(parameter: Any) -> bool:
     parameters = parameter.get_params(deep=False)
     seeded = "epsilon" in parameters and parameters.get("random_state") is not None
     return seeded or any(map(has_seed, parameters.values()))
-
-
-USED_TICKET = (
-    "A query is valid for one fit only, and this query or a copy of it has already been used. Call "
-    "query again."
-)
-"""Error message for a ticket that has already been used."""
-
-_REDEEMED_TICKETS: set[str] = set()
-_REDEMPTION_LOCK = Lock()
-
-
-def new_ticket() -> str:
-    """Return a random ticket that admits one fit, in this process or with one budget."""
-    return f"{os.getpid()}-{secrets.token_hex(16)}"
-
-
-def redeem_ticket(ticket: str) -> None:
-    """Mark a ticket as used, or raise if it has already been used or was made in another process.
-
-    This function is intended for fits without a budget. For all other fits, tickets are checked in
-    the budget's file.
-    """
-    with _REDEMPTION_LOCK:
-        if ticket in _REDEEMED_TICKETS or not ticket.startswith(f"{os.getpid()}-"):
-            raise PrivacyBudgetError(USED_TICKET)
-        _REDEEMED_TICKETS.add(ticket)
 
 
 LAST_TOTALS = "SELECT disjoint, total, max(number) FROM entries GROUP BY disjoint"

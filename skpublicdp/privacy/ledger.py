@@ -55,7 +55,8 @@ from skpublicdp.mechanisms.families import Family, Path
 from skpublicdp.mechanisms.randomness import RandomBits, random_bits, uniform_below
 from skpublicdp.mechanisms.rounded_gaussian import rounded_gaussian
 from skpublicdp.mechanisms.subsets import random_indices, random_order, random_subset
-from skpublicdp.privacy.budget import SEEDED_FIT, PrivacyBudget, has_seed, redeem_ticket
+from skpublicdp.privacy.budget import SEEDED_FIT, PrivacyBudget, has_seed
+from skpublicdp.privacy.ticket import redeem_ticket
 from skpublicdp.typing import Integers
 
 LARGE_DELTA = 0.1

@@ -47,7 +47,7 @@ from skpublicdp.hypotheses import Thresholds
 from skpublicdp.label_boost import LabelBoostClassifier
 from tests import ROOT
 from tests.internals.active import subsampling_plan
-from tests.internals.privacy import Ledger, budget_module
+from tests.internals.privacy import Ledger, ticket
 from tests.kit import EnumeratedRun, enumerate_runs
 
 PROOF = ROOT / "docs" / "proofs" / "subsampling.md"
@@ -817,7 +817,7 @@ class TestOneFit:
     def test_nor_to_another_process(self, monkeypatch):
         learner, y = queried()
         with monkeypatch.context() as patch:  # as after a fork
-            patch.setattr(budget_module.os, "getpid", lambda: -1)
+            patch.setattr(ticket.os, "getpid", lambda: -1)
             with pytest.raises(PrivacyBudgetError, match=USED):
                 learner.fit(X_FEW, y)
         assert learner.fit(X_FEW, y).privacy_.epsilon == 1.0

@@ -31,14 +31,16 @@ ALLOWED_IMPORTS = {
         "_internal.redaction",
     },
     "privacy.budget_file": {"accounting", "exceptions"},
+    "privacy.ticket": {"exceptions"},
     "privacy.budget": {
         *("accounting", "privacy.budget_file", "exceptions", "_internal.html", "_internal.text"),
+        "privacy.ticket",
     },
     "_internal.parameters": {
         *("accounting", "privacy.budget", "_internal.threads", "_internal.versions"),
     },
     "privacy.ledger": {
-        *("accounting", "privacy.budget", "exceptions", "mechanisms"),
+        *("accounting", "privacy.budget", "exceptions", "mechanisms", "privacy.ticket"),
     },
     "_internal.html_repr": {"_internal.html"},
     "_internal.redaction": {"_internal.threads"},

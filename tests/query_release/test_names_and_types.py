@@ -27,6 +27,10 @@ from skpublicdp.sanitizers import QuantileSanitizer
 from tests.internals.data import MISSING, OTHER, parse_bounds
 from tests.internals.query_release import RESULT_COLUMNS
 
+pytestmark = pytest.mark.skipif(
+    pd.Series(["a"]).dtype == object, reason="pandas declares text from version 3 on"
+)
+
 N, M = 1500, 120
 EASTERN = "US/Eastern"
 

@@ -56,6 +56,7 @@ def release():
 
 
 class TestValues:
+    @pytest.mark.once
     def test_no_other_category_where_the_type_declares_all(self, release):
         """With so much noise, "(other)" and "(missing)" have released mass in all columns.
 
@@ -238,6 +239,7 @@ def _small_schema():
 
 
 class TestFidelity:
+    @pytest.mark.once
     def test_tables_against_counting(self, release):
         fidelity = release.fidelity(2000, constraints=grown_if_working)
         assert fidelity["table"][:6].tolist() == [*PEOPLE.columns, "age, works"]
