@@ -20,6 +20,7 @@ MAX_NODES_PER_LINE = 7
 MIN_LINES_OF_DENSE = 6
 
 ALLOWED = {
+    ("label_boost", "code"): [(3, "one idea per line")],
     (".", "code"): [(10, "zones and labels of columns are those of public rows")],
     ("data", "code"): [(40, "zones and labels of columns are those of public rows")],
     ("query_release", "code"): [

@@ -178,15 +178,18 @@ class Buckets:
 
     def count_below(self, values: NDArray[np.floating[Any]]) -> UnsignedCounts:
         """Return the number of edges below each value, or an arbitrary number for NaN."""
-        bucket = _bucket_index(values, self.low, self.scale, len(self.n_edges_before) - 2)
+        n_buckets = len(self.n_edges_before) - 2
+        bucket = _bucket_index(values, self.low, self.scale, n_buckets)
         counts: UnsignedCounts = take_unchecked(self.n_edges_before, bucket)
         # simultaneous binary search in all buckets, in steps of 2**(n_steps - 1), ..., 2, 1 edges
-        for step in [1 << power for power in reversed(range(self.n_steps))]:
-            # edges are sorted, so if the last of the next `step` edges is below, all of them are
-            # below
-            is_above = (values > take_unchecked(self.edges[step - 1 :], counts)).view(np.uint8)
+        for power in reversed(range(self.n_steps)):
+            step = 1 << power
+            # edges are sorted: if the last of the next `step` edges is below, so are the others
+            last_edge = take_unchecked(self.edges[step - 1 :], counts)
+            is_above = (values > last_edge).view(np.uint8)
             counts += is_above if step == 1 else np.multiply(is_above, step, dtype=counts.dtype)
-        crowded = np.flatnonzero(take_unchecked(self.is_crowded, bucket))
+        is_in_crowded_bucket = take_unchecked(self.is_crowded, bucket)
+        crowded = np.flatnonzero(is_in_crowded_bucket)
         if len(crowded):
             n_edges = len(self.edges) - (1 << self.n_steps)
             counts[crowded] = np.searchsorted(self.edges[:n_edges], values[crowded])

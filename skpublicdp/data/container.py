@@ -202,8 +202,8 @@ def _restore_categories(
     namespace = nw.Implementation.from_backend(backend).to_native_namespace()
     if is_pandas:
         series = nw.new_series(name, column, nw.Object(), backend=backend)
-        known = declared.with_public_categories(categories)
-        dtype = namespace.CategoricalDtype(known, ordered=declared.is_ordered)
+        all_categories = declared.with_public_categories(categories)
+        dtype = namespace.CategoricalDtype(all_categories, ordered=declared.is_ordered)
         return nw.from_native(series.to_native().astype(dtype), series_only=True)
     series = nw.new_series(name, _as_text(values), nw.String(), backend=backend)
     if library == "pyarrow":

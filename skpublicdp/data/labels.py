@@ -279,12 +279,13 @@ def label_positions(labels: NDArray[Any], classes: Sequence[Any]) -> Codes:
         positions = [position_of_class.get(label, -1) for label in labels.tolist()]
         return np.array(positions, dtype=np.intp)
     converted = [(_convert_exactly(label, labels.dtype), k) for k, label in enumerate(classes)]
-    found = sorted((number, k) for number, k in converted if number is not None)
-    if not found:
+    classes_by_number = sorted((number, k) for number, k in converted if number is not None)
+    if not classes_by_number:
         return np.full(len(labels), -1, dtype=np.intp)
-    numbers = np.array([number for number, _ in found], dtype=labels.dtype)
+    numbers = np.array([number for number, _ in classes_by_number], dtype=labels.dtype)
+    positions_by_number = np.array([k for _, k in classes_by_number])
     nearest = np.minimum(np.searchsorted(numbers, labels), len(numbers) - 1)
-    return np.where(numbers[nearest] == labels, np.array([k for _, k in found])[nearest], -1)
+    return np.where(numbers[nearest] == labels, positions_by_number[nearest], -1)
 
 
 def _convert_exactly(label: Any, dtype: np.dtype[Any]) -> Any:

@@ -192,10 +192,13 @@ class HalfplaneLabelings(EnumeratedLabelings):
         self._exact_points, self._point_of_row = points, point_of_row.ravel()
         # If possible, scale the columns to integers of INTEGER_BITS bits. Scaling a column by a
         # power of two maps lines to lines and preserves their sides.
-        _, exponents = np.frexp(np.abs(points).max(axis=0))
-        scaled = np.ldexp(points, INTEGER_BITS - exponents)
-        is_exact = np.ldexp(scaled, exponents - INTEGER_BITS) == points
-        self._are_integers = bool((is_exact & (scaled == np.rint(scaled))).all())
+        max_abs = np.abs(points).max(axis=0)  # (2,)
+        _, exponents = np.frexp(max_abs)
+        shifts = INTEGER_BITS - exponents
+        scaled = np.ldexp(points, shifts)
+        is_exact = np.ldexp(scaled, -shifts) == points
+        is_integer = scaled == np.rint(scaled)
+        self._are_integers = bool((is_exact & is_integer).all())
         self._points = scaled if self._are_integers else points
 
     def errors(self, y: Codes) -> Integers:

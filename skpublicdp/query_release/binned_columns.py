@@ -303,23 +303,28 @@ class BinnedColumn:
 
     def _ranges_up_to(self, x: Floats) -> BinnedRanges:
         """Return the ranges (-inf, x] as sums of bins."""
-        n_bins, (low, high) = len(self.cuts) + 1, self.bounds
+        low, high = self.bounds
         bin_of_x = np.searchsorted(self.cuts, x)
-        cdf_at_cuts = self.cdf(np.concatenate([[-np.inf], self.cuts, [np.inf]]))
-        cdf_before_bin = cdf_at_cuts[bin_of_x]
-        mass = cdf_at_cuts[bin_of_x + 1] - cdf_before_bin
+        ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
+        cdf_at_ends = self.cdf(ends)  # (n_bins + 1,)
+        cdf_before_bin = cdf_at_ends[bin_of_x]
+        mass = cdf_at_ends[bin_of_x + 1] - cdf_before_bin
         # the share of a bin without rows is unknown and therefore set to one half
-        share = np.divide(
-            self.cdf(x) - cdf_before_bin, mass, out=np.full(len(x), 0.5), where=mass > 0
-        )
+        share = np.full(len(x), 0.5)
+        mass_below_x = self.cdf(x) - cdf_before_bin
+        np.divide(mass_below_x, mass, out=share, where=mass > 0)
         # at an end of a bin the share is exactly 0 or 1
-        is_bin_end = np.isin(x, self.cuts) | (x < low) | (x >= high)
-        contains_bin = x >= np.append(self.cuts, high)[bin_of_x]
+        is_outside = (x < low) | (x >= high)
+        is_bin_end = np.isin(x, self.cuts) | is_outside
+        upper_ends = np.append(self.cuts, high)
+        contains_bin = x >= upper_ends[bin_of_x]
         share = np.where(is_bin_end, contains_bin, np.clip(share, 0, 1))
-        bins = np.arange(n_bins)
-        is_bin_of_x = bins == bin_of_x[:, None]  # (n_numbers, n_bins)
-        shares = np.where(is_bin_of_x, share[:, None], bins < bin_of_x[:, None])
-        return BinnedRanges(shares.astype(np.float64), is_bin_of_x & ~is_bin_end[:, None])
+        bins = np.arange(len(self.cuts) + 1)
+        bin_of_number = bin_of_x[:, None]  # (n_numbers, 1)
+        is_bin_of_x = bins == bin_of_number  # (n_numbers, n_bins)
+        shares = np.where(is_bin_of_x, share[:, None], bins < bin_of_number)
+        is_cut = is_bin_of_x & ~is_bin_end[:, None]
+        return BinnedRanges(shares.astype(np.float64), is_cut)
 
     def _intervals(
         self, ranges: BinnedRanges, answers: Floats, level: float, n_simultaneous: int | None

@@ -124,12 +124,16 @@ class SparkReader(WorkerReader):
         pa = optional_imports.pyarrow()
         # if no columns are requested, one column is still read for all rows
         names = [self.names[c] for c in columns or [0]]
-        schema, kind = pa.schema([self._schema.field(name) for name in names]), self.kind
+        fields = [self._schema.field(name) for name in names]
+        schema = pa.schema(fields)
+        kind = self.kind  # the workers do not get the reader
 
         def map_batches(batches: Iterator[Any]) -> Iterator[Any]:
             tables = (pa.Table.from_batches([batch]).rename_columns(names) for batch in batches)
-            for n_rows, result in function(conform_table(t, schema, kind) for t in tables):
-                yield pa.record_batch({"n_rows": [n_rows], "result": [pickle.dumps(result)]})
+            conforming = (conform_table(table, schema, kind) for table in tables)
+            for n_rows, result in function(conforming):
+                output = {"n_rows": [n_rows], "result": [pickle.dumps(result)]}
+                yield pa.record_batch(output)
 
         quoted = ("`" + name.replace("`", "``") + "`" for name in names)
         # `mapInArrow` looks up names without quoting them

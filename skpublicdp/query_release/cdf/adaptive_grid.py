@@ -174,13 +174,16 @@ def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
 
     If floats cannot represent the multiples exactly, the spacing is not decimal.
     """
-    exponent = np.floor(significant(np.log10(ends - starts) - np.log10(3))).astype(int)
+    log_third = np.log10(ends - starts) - np.log10(3)
+    exponent = np.floor(significant(log_third)).astype(int)
+    abs_exponent = np.abs(exponent)
     clipped_exponent = np.clip(exponent, -MAX_DECIMAL_POWER, MAX_DECIMAL_POWER)
-    max_abs = np.maximum(np.abs(starts), np.abs(ends))
-    is_decimal = np.abs(exponent) <= MAX_DECIMAL_POWER
     # the number k of a multiple must be an integer that a float represents exactly
-    is_decimal &= max_abs < 2**52 * 10.0**clipped_exponent
-    scale = 10.0 ** np.where(is_decimal, np.abs(exponent), 0)
+    max_multiple = 2**52 * 10.0**clipped_exponent
+    max_abs = np.maximum(np.abs(starts), np.abs(ends))
+    is_decimal = abs_exponent <= MAX_DECIMAL_POWER
+    is_decimal &= max_abs < max_multiple
+    scale = 10.0 ** np.where(is_decimal, abs_exponent, 0)
     return _CutSpacing(is_decimal, exponent < 0, scale)
 
 

@@ -309,13 +309,16 @@ def _log_spaced_tails(
     The pieces of each tail have equal masses, and their widths double with increasing distance from
     the range.
     """
-    n_doublings = -stable_floor(-np.log2(max(high - low, padding) / padding))
+    range_low, range_high = padded_range
+    width_in_paddings = max(high - low, padding) / padding
+    n_doublings = -stable_floor(-np.log2(width_in_paddings))
     distances = padding * 2.0 ** np.arange(n_doublings + 1)
-    below = np.unique(np.maximum(padded_range[0] - distances, low))
-    above = np.unique(np.minimum(padded_range[1] + distances, high))
+    below = np.maximum(range_low - distances, low)
+    above = np.minimum(range_high + distances, high)
     knots = np.unique(np.concatenate([below, padded_range, above]))
     weights = np.ones(len(knots) - 1)
-    weights[np.searchsorted(knots, padded_range[0])] = 0  # the public range itself
+    position_of_range = np.searchsorted(knots, range_low)
+    weights[position_of_range] = 0
     cumulative = np.concatenate([[0], np.cumsum(weights)])
     if cumulative[-1] == 0:  # no tails: the padded range reaches both bounds
         cumulative = np.linspace(0, 1, len(knots))

@@ -209,16 +209,20 @@ class ReleasedCDF:
             Number of simultaneous intervals. Half-widths are based on Bonferroni's correction or on
             the simultaneous band, whichever is narrower. Infinity selects the band.
         """
-        factor = float(norm.isf((1 - level) / (2 * n_intervals)))
+        failure = (1 - level) / (2 * n_intervals)  # of each end
+        factor = float(norm.isf(failure))
         if n_intervals > 1:
             factor = min(factor, simultaneous_factor(self.path_length, level))
         variances = np.concatenate([[0], self.deviations**2, [0]])
         cell, fraction, is_end = self._locate(np.asarray(x, dtype=float))
-        interpolated = (1 - fraction) * variances[cell] + fraction * variances[cell + 1]
+        variance_before, variance_after = variances[cell], variances[cell + 1]
+        interpolated = (1 - fraction) * variance_before + fraction * variance_after
         at_ends = factor * np.sqrt(interpolated)
-        inside = np.hypot(at_ends, factor * np.sqrt(self._within_cell_variance(cell, fraction)))
+        variance_within = self._within_cell_variance(cell, fraction)
+        inside = np.hypot(at_ends, factor * np.sqrt(variance_within))
         # the largest possible error occurs if all mass of the cell is at one point
-        worst_case = at_ends + np.maximum(fraction, 1 - fraction) * self.weights[cell]
+        max_share_moved = np.maximum(fraction, 1 - fraction)
+        worst_case = at_ends + max_share_moved * self.weights[cell]
         inside = np.minimum(inside, worst_case)
         return np.minimum(np.where(is_end, at_ends, inside), 1)
 

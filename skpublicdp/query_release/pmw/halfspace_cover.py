@@ -92,12 +92,16 @@ class HalfspaceDichotomies:
         (n_halfspaces, n_points).
         """
         # the sum of the extreme rays of each cone, as in the class docstring
-        interior = (self.bounds_positive.astype(float) - self.bounds_negative) @ self.planes
+        orientation = self.bounds_positive.astype(float) - self.bounds_negative
+        interior = orientation @ self.planes
         if not self.basis.size:
             interior = np.where(self.signs[:, :1], 1.0, -1.0)
+        # from coordinates of the points' affine hull to features
         normals = interior[:, :-1] @ self.basis.T
-        halfspaces = np.column_stack([normals, normals @ self.centre - interior[:, -1]])
-        is_exact = (holds(halfspaces, self.points) == self.signs).all(axis=1)
+        offsets = normals @ self.centre - interior[:, -1]
+        halfspaces = np.column_stack([normals, offsets])
+        evaluated_signs = holds(halfspaces, self.points)  # (n_halfspaces, n_points)
+        is_exact = (evaluated_signs == self.signs).all(axis=1)
         return halfspaces[is_exact]
 
     def disagreement_bound(self, rows: Floats) -> float:
