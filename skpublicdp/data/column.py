@@ -185,11 +185,11 @@ class Column:
         """
         if self.is_datetime:
             return self._dates(numbers)
-        if self.integral and self.nullable:  # missing numbers cannot be integers
-            return np.ceil(numbers) + self.offset
         if self.integral or self.offset:
             # rounding up preserves the number of rows at or below each integer
-            return self._add_offset(np.ceil(numbers))
+            whole = np.ceil(numbers)
+            # floats even if no number is missing, since one row must not change the type of others
+            return whole + self.offset if self.nullable else self._add_offset(whole)
         if not self.categorical:
             return numbers
         names = np.empty(self.n_categories, dtype=object)
@@ -206,7 +206,8 @@ class Column:
             decoded = self.decode(numbers)
             decoded[numbers == self.n_categories - 1] = None
             return decoded
-        if not (self.integral and self.nullable) or self.is_datetime:
+        is_whole = self.integral or bool(self.offset)
+        if not (is_whole and self.nullable) or self.is_datetime:
             return self.decode(numbers)
         is_missing_number = np.isnan(numbers)
         whole = self._add_offset(np.ceil(np.where(is_missing_number, 0, numbers)))

@@ -486,16 +486,28 @@ def _numeric_column(
 def _exact_offset(public_parts: Sequence[Any]) -> int:
     """Return an offset such that an integer column minus the offset is exact as floats.
 
-    Integers above 2**53 are not exact in double precision. If the public range extends beyond
-    2**53, the offset is the middle of the range, and otherwise it is 0. The offset is also 0 if
-    some public values are not integers.
+    The offset is the middle of the public range if it extends beyond 2**53, and otherwise 0.
     """
-    arrays = [part.compressed() if np.ma.isMaskedArray(part) else part for part in public_parts]
-    integer_arrays = [array for array in arrays if array.dtype.kind in "iu"]
-    non_empty = [array for array in integer_arrays if len(array)]
-    if not non_empty or len(integer_arrays) != len(public_parts):
+    integers = [_present_integers(part) for part in public_parts]
+    non_empty = [part for part in integers if part is not None and len(part)]
+    if not non_empty or any(part is None for part in integers):
         return 0
-    low = min(int(array.min()) for array in non_empty)
-    high = max(int(array.max()) for array in non_empty)
+    low = min(int(min(part)) for part in non_empty)
+    high = max(int(max(part)) for part in non_empty)
     is_exact = low > -MAX_EXACT_INTEGER and high < MAX_EXACT_INTEGER
     return 0 if is_exact else (low + high) // 2
+
+
+def _present_integers(values: Any) -> Any:
+    """Return the values that are not missing, or None if some of them are not integers."""
+    if np.ma.isMaskedArray(values):
+        values = values.compressed()
+    if values.dtype.kind in "iu":
+        return values
+    if values.dtype != object:  # one private value of another type makes a column of objects
+        return None
+    present = [value for value in values.tolist() if not is_missing(value)]
+    are_integers = all(
+        isinstance(value, int | np.integer) and not isinstance(value, bool) for value in present
+    )
+    return present if are_integers else None

@@ -294,7 +294,7 @@ def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
             series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
         return np.asarray(series.cast(nw.Datetime("us")).to_numpy(), dtype="datetime64[us]")
     if type_.kind == NUMBER:
-        if dtype.is_integer():
+        if dtype.is_integer() and dtype not in (nw.Int128, nw.UInt128):  # no types of NumPy
             # as floats, large integers would be rounded only in columns with missing values
             if not series.null_count():
                 return np.asarray(series.to_numpy())

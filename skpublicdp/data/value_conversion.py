@@ -113,9 +113,20 @@ def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
         raise TypeError("complex")
     if offset and values.dtype.kind in "iu":
         numbers = _subtract_integer(values, offset)
+    elif offset and values.dtype == object:  # each integer exactly, whatever the others are
+        numbers = np.array([_subtract_item(item, offset) for item in items], dtype=np.float64)
     else:
         numbers = np.asarray(values, dtype=np.float64) - offset
     return np.where(missing | np.isnan(numbers), np.nan, numbers)
+
+
+def _subtract_item(item: Any, offset: int) -> float:
+    """Return a number, or text with a number, minus an offset, rounded only once if it is whole."""
+    if item is None:
+        return np.nan
+    if isinstance(item, int | np.integer):
+        return float(int(item) - offset)
+    return float(item) - offset
 
 
 def _subtract_integer(values: NDArray[Any], offset: int) -> Floats:

@@ -685,6 +685,30 @@ class TestTypesOfColumns:
             one = PAPQueryRelease(ThresholdQueries(), bounds=(0, 100), random_state=0).fit(rows)
             assert one.sample(1)["age"].dtype == np.float64
 
+    @pytest.mark.parametrize("mark", [True, False])
+    @pytest.mark.parametrize("odd", [Decimal(3), 2**70, "3", 0.5, True, None])
+    def test_integers_beyond_floats(self, odd, mark):
+        """One private value of another type changes the codes of no other row."""
+        ids = [2**62 + k for k in range(40)]
+        codes = []
+        for last, dtype in ((ids[-1], np.int64), (odd, object)):
+            rows = pd.DataFrame({"id": pd.Series([*ids[:-1], last], dtype=dtype)})
+            public = rows[:20] if mark else pd.DataFrame({"id": ids[:20]})
+            schema = build_schema(Table(rows), [Table(public)], nullable=True)
+            codes.append(schema.encode(Table(rows))[:-1])
+        np.testing.assert_array_equal(*codes)
+        assert len(np.unique(codes[0])) == 39
+
+    def test_a_missing_integer_changes_no_other_row(self):
+        """Functions of rows get each row in the same type, whatever the other rows are."""
+        distances = np.concatenate([np.arange(-20, -10), np.arange(10, 20)]) * 2**52
+        public = pd.DataFrame({"id": 2**62 + distances})
+        schema = build_schema(Table(public), [Table(public)], nullable=True)
+        encoded = schema.encode(Table(public))
+        with_missing = np.append(encoded, [[np.nan]], axis=0)
+        whole, others = schema.decode_rowwise(encoded), schema.decode_rowwise(with_missing)[:-1]
+        pd.testing.assert_frame_equal(whole, others)
+
     def test_time_zones(self):
         """The zone is that of public dates, however the type of the private rows declares it."""
         days = pd.Timestamp("2020-01-01 22:00", tz="US/Eastern") + pd.to_timedelta(

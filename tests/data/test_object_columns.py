@@ -22,6 +22,7 @@ from skpublicdp import (
     SemiPrivateClassifier,
 )
 from skpublicdp.data.column import Column
+from skpublicdp.data.tables import Table
 from skpublicdp.data.value_conversion import to_numbers
 from skpublicdp.query_release import MarginalQueries
 
@@ -308,3 +309,9 @@ def test_a_release_of_large_integers_is_in_their_range(dtype, low, high):
     assert release.sample(50)["k"].dtype == dtype
     assert low - (high - low) <= min(sampled) < max(sampled) <= high + (high - low)
     assert low < int(release.quantile(0.5, "k")) < high
+
+
+def test_integers_of_128_bits_are_read_as_floats():
+    ids = pl.Series([2**70, *range(300)], dtype=pl.Int128)
+    values = Table(pl.DataFrame({"id": ids})).column(0)
+    assert values.tolist() == [float(value) for value in ids.to_list()]
