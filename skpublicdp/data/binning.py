@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skpublicdp.data.bucket_search import SortedEdges
 from skpublicdp.data.schema import Schema
 from skpublicdp.typing import Codes, Floats, Integers
+
+UnsignedCounts = NDArray[np.unsignedinteger[Any]]
 
 
 def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Floats:
@@ -93,6 +97,104 @@ def snap_to_edges(edges: Floats, points: Floats) -> Floats:
 def count_below(edges: Floats, values: Floats) -> Codes:
     """Return the number of sorted edges below each value. For NaN, this number is 0."""
     return SortedEdges(edges).count_below(values).astype(np.intp)
+
+
+LOOKUP_BLOCK = 1 << 15
+"""Number of values per lookup, small enough for temporary arrays to fit in the CPU cache."""
+
+MIN_LOOKUP_VALUES = 128
+"""Minimum number of values for which a lookup table is built."""
+
+MIN_BUCKETS, BUCKETS_PER_EDGE = 1 << 10, 4
+"""Number of buckets without edges, and additional buckets per edge. With these numbers, most
+buckets contain at most one edge."""
+
+take_unchecked = partial(np.take, mode="clip")
+"""`numpy.take` for indices known to be valid, since clipping takes half as long as checking."""
+
+
+class SortedEdges:
+    """Sorted edges, with a method that counts the edges below values.
+
+    The range of the edges is divided into buckets of equal width, whose numbers of lower edges are
+    looked up. Counting is 5 to 15 times faster than with `numpy.searchsorted`.
+
+    Parameters
+    ----------
+    edges : ndarray of float64
+        Sorted edges, which may be infinite but not NaN.
+    missing : int
+        Count to return for NaN.
+    """
+
+    def __init__(self, edges: Floats, missing: int = 0) -> None:
+        self._edges, self._missing = edges, missing
+        self._dtype = np.min_scalar_type(max(len(edges), missing))
+        self._n_buckets = MIN_BUCKETS + BUCKETS_PER_EDGE * len(edges)
+        finite = edges[np.isfinite(edges)]
+        self._low = finite[0] if len(finite) else np.float64(0.0)
+        with np.errstate(all="ignore"):
+            scale = self._n_buckets / np.ptp(finite) if len(finite) else np.inf
+        # reciprocal of the bucket width, or 0 if the range is too narrow or too wide for buckets
+        self._scale = scale if np.isfinite(scale) else 0.0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # lookup tables are large and can be rebuilt quickly
+        return SortedEdges, (self._edges, self._missing)
+
+    def count_below(self, values: NDArray[Any]) -> UnsignedCounts:
+        """Return the number of edges below each value, as does left-sided `searchsorted`."""
+        counts = np.empty(len(values), self._dtype)
+        with np.errstate(all="ignore"):
+            for start in range(0, len(values), LOOKUP_BLOCK):
+                block = slice(start, start + LOOKUP_BLOCK)
+                numbers = np.ascontiguousarray(values[block], dtype=np.float64)
+                if self._scale and len(values) >= MIN_LOOKUP_VALUES:
+                    counts[block] = self._look_up(numbers)
+                else:
+                    counts[block] = np.searchsorted(self._edges, numbers)
+                counts[block][np.isnan(numbers)] = self._missing
+        return counts
+
+    def _look_up(self, values: Floats) -> UnsignedCounts:
+        """Return the number of edges below each float, or an arbitrary number for NaN.
+
+        All edges in lower buckets are below the value, and no edges in higher buckets are.
+        """
+        n_edges_before, n_steps, padded_edges = self._buckets
+        counts: UnsignedCounts = take_unchecked(n_edges_before, self._bucket_of(values))
+        # simultaneous binary search in all buckets, in steps of 2**(n_steps - 1), ..., 2, 1 edges
+        for power in reversed(range(n_steps)):
+            step = 1 << power
+            # edges are sorted: if the last of the next `step` edges is below, so are the others
+            last_edge = take_unchecked(padded_edges[step - 1 :], counts)
+            counts += np.multiply(values > last_edge, step, dtype=counts.dtype)
+        return counts
+
+    @cached_property
+    def _buckets(self) -> tuple[UnsignedCounts, int, Floats]:
+        """Number of edges in lower buckets, steps of a binary search in one bucket, and edges.
+
+        The edges are padded with NaN, which no value exceeds.
+        """
+        n_in_bucket = np.bincount(self._bucket_of(self._edges), minlength=self._n_buckets + 2)
+        n_edges_before = np.cumsum(n_in_bucket) - n_in_bucket
+        n_steps = int(n_in_bucket.max()).bit_length()
+        padded_edges = np.append(self._edges, np.full(1 << n_steps, np.nan))
+        return n_edges_before.astype(self._dtype), n_steps, padded_edges
+
+    def _bucket_of(self, values: Floats) -> Codes:
+        """Return the bucket of each value, which never decreases with the value, even rounded.
+
+        Bucket 0 contains the values below the range, and the last bucket those above.
+        """
+        # computed in place, since creating temporary arrays would take longer than the arithmetic
+        bucket = values - self._low
+        bucket *= self._scale
+        bucket += 1
+        np.maximum(bucket, 0, out=bucket)
+        np.minimum(bucket, self._n_buckets + 1, out=bucket)
+        return bucket.astype(np.intp)
 
 
 MAX_BIN_END = 1e300

@@ -8,7 +8,7 @@ from skpublicdp.boosting.binner import ColumnBins
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data import one_hot, public_rows, streaming
-from skpublicdp.data.bucket_search import LOOKUP_BLOCK, Buckets, SortedEdges, _bucket_index
+from skpublicdp.data.binning import LOOKUP_BLOCK, SortedEdges
 from skpublicdp.data.column import Column
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
@@ -38,5 +38,3 @@ from skpublicdp.data.streaming import Chunk, as_rows, is_streamed
 from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import splits
 from skpublicdp.query_release import synthetic
-
-bucket_index = _bucket_index
