@@ -124,8 +124,9 @@ class StreamedScoreMixin(ScoreMixin):
             return super().score(X, y, sample_weight)
         chunks = _predict_streamed(self, as_rows(X, y), self._rule(), self._numeric)
         predictions, labels = zip(*chunks, strict=True)
+        predicted = np.concatenate(predictions)
         # labels are read together with the rows, since `y` is a column of the source
-        y, predicted = np.concatenate(labels), np.concatenate(predictions)
+        y = np.concatenate(labels)
         return self._score_predictions(y, predicted, sample_weight)
 
     def _rule(self) -> Rule:

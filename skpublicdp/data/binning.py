@@ -23,15 +23,19 @@ def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Fl
     neighbouring distinct values.
     """
     distinct, inverse = np.unique(values, return_inverse=True)
-    masses = np.bincount(inverse, np.ones(len(values)) if weights is None else weights)
+    if weights is None:
+        weights = np.ones(len(values))
+    masses = np.bincount(inverse, weights)
     midpoints = midpoint(distinct[:-1], distinct[1:])  # no public value equals a cut point
     if len(distinct) <= n_bins:
         return midpoints
     # last distinct value of each bin except the last bin, at the quantiles i / n_bins
-    mass_up_to_cut = np.arange(1, n_bins) * (masses.sum() / n_bins)
+    mass_per_bin = masses.sum() / n_bins
+    mass_up_to_cut = np.arange(1, n_bins) * mass_per_bin
     last_in_bin = np.searchsorted(np.cumsum(masses), mass_up_to_cut, side="left")
     # a value with a large weight can be the last value of several bins, which are then merged
-    return midpoints[np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))]
+    cuts = np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))
+    return midpoints[cuts]
 
 
 def midpoint(low: Floats, high: Floats) -> Floats:
@@ -68,15 +72,19 @@ def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
     in these gaps.
     """
     distinct = np.unique(values)
+    finite = distinct[np.isfinite(distinct)]
+    n_per_gap = min(MAX_EDGES_PER_GAP, N_FINE_EDGES // max(len(finite), 1))
     with np.errstate(over="ignore", invalid="ignore"):
         edges = cut_points(values, MAX_FINE_EDGES)
-        finite = distinct[np.isfinite(distinct)]
-        n_per_gap = min(MAX_EDGES_PER_GAP, N_FINE_EDGES // max(len(finite), 1))
         if len(distinct) > max_exact and n_per_gap > 1:
-            starts, widths = finite[:-1, None], np.diff(finite)[:, None]
-            added = starts + widths * (np.arange(n_per_gap) + 0.5) / n_per_gap
-            added = np.floor(added) + 0.5 if integral else added
-            edges = np.union1d(edges, added[np.isfinite(added)])
+            gap_starts = finite[:-1, None]
+            gap_widths = np.diff(finite)[:, None]
+            steps = np.arange(n_per_gap) + 0.5
+            added = gap_starts + gap_widths * steps / n_per_gap  # (n_gaps, n_per_gap)
+            if integral:
+                added = np.floor(added) + 0.5
+            is_finite = np.isfinite(added)
+            edges = np.union1d(edges, added[is_finite])
     return edges[~np.isnan(edges)]
 
 
@@ -132,11 +140,14 @@ class SortedEdges:
         self._dtype = np.min_scalar_type(max(len(edges), missing))
         self._n_buckets = MIN_BUCKETS + BUCKETS_PER_EDGE * len(edges)
         finite = edges[np.isfinite(edges)]
-        self._low = finite[0] if len(finite) else np.float64(0.0)
-        with np.errstate(all="ignore"):
-            scale = self._n_buckets / np.ptp(finite) if len(finite) else np.inf
-        # reciprocal of the bucket width, or 0 if the range is too narrow or too wide for buckets
-        self._scale = scale if np.isfinite(scale) else 0.0
+        self._low, self._scale = 0.0, 0.0
+        if len(finite):
+            low, high = finite[0], finite[-1]
+            with np.errstate(all="ignore"):
+                scale = self._n_buckets / (high - low)
+            # the scale stays 0 if the range is too narrow for buckets, and is 0 if it is too wide
+            if np.isfinite(scale):
+                self._low, self._scale = low, scale
 
     def __reduce__(self) -> tuple[Any, ...]:
         # lookup tables are large and can be rebuilt quickly
@@ -297,9 +308,11 @@ def bins_from_cuts(schema: Schema, cuts: Mapping[int, Floats]) -> Bins:
 
     A nullable numeric column has an additional bin for missing numbers.
     """
-    cuts_of_columns = tuple(cuts.get(position) for position in range(len(schema.columns)))
-    sizes = tuple(
-        column.n_categories if column_cuts is None else len(column_cuts) + 1 + column.nullable
-        for column, column_cuts in zip(schema.columns, cuts_of_columns, strict=True)
-    )
-    return Bins(cuts_of_columns, sizes)
+    cuts_of_columns = tuple(map(cuts.get, range(len(schema.columns))))
+    sizes = []
+    for column, column_cuts in zip(schema.columns, cuts_of_columns, strict=True):
+        if column_cuts is None:
+            sizes.append(column.n_categories)
+        else:
+            sizes.append(len(column_cuts) + 1 + column.nullable)
+    return Bins(cuts_of_columns, tuple(sizes))

@@ -83,8 +83,10 @@ def column_position(column: Any, names: Sequence[str], labels: Sequence[Any] = (
         return list(names).index(column) if column in names else None
     if has_numbers_as_names(labels):
         return list(labels).index(column) if column in labels else None
-    is_number = isinstance(column, int | np.integer | float) and 0 <= column < len(names)
-    return int(column) if is_number and column == int(column) else None
+    if not isinstance(column, int | np.integer | float):
+        return None
+    is_position = 0 <= column < len(names) and column == int(column)
+    return int(column) if is_position else None
 
 
 def _parse_pair(pair: Any, subject: str, type_: ColumnType) -> tuple[float, float]:

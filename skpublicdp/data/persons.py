@@ -108,11 +108,13 @@ class PersonRows:
         persons = self.person_of_row[self.crowded]
         by_person = np.lexsort((ranks, persons))
         is_first = np.diff(persons[by_person], prepend=-1) > 0
-        first = np.maximum.accumulate(np.where(is_first, np.arange(len(ranks)), 0))
-        n_kept_before = np.arange(len(ranks)) - first
-        counted = self.person_of_row >= 0
-        counted[self.crowded[by_person[n_kept_before >= self.max_rows]]] = False
-        return counted
+        positions = np.arange(len(ranks))
+        first_of_person = np.maximum.accumulate(np.where(is_first, positions, 0))
+        n_kept_before = positions - first_of_person
+        dropped = by_person[n_kept_before >= self.max_rows]
+        is_kept = self.person_of_row >= 0
+        is_kept[self.crowded[dropped]] = False
+        return is_kept
 
 
 def _number_persons(identifiers: NDArray[Any]) -> Codes:

@@ -336,8 +336,9 @@ def warn_no_public(replacement: str) -> None:
 
 def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -> Floats:
     """Return an encoded reference sample for the columns of a schema."""
-    rows = reference_sample(len(schema.columns), None, size)
-    uniform = reference_sample(len(schema.columns), (0, 1), size)
+    n_columns = len(schema.columns)
+    rows = reference_sample(n_columns, None, size)
+    uniform = reference_sample(n_columns, (0, 1), size)
     for position, column in enumerate(schema.columns):
         if column.categorical or position in bounded:
             rows[:, position] = spread_evenly(column, uniform[:, position])

@@ -488,12 +488,17 @@ def _exact_offset(public_parts: Sequence[Any]) -> int:
 
     The offset is the middle of the public range if it extends beyond 2**53, and otherwise 0.
     """
-    integers = [_present_integers(part) for part in public_parts]
-    non_empty = [part for part in integers if part is not None and len(part)]
-    if not non_empty or any(part is None for part in integers):
+    lows, highs = [], []
+    for part in public_parts:
+        integers = _present_integers(part)
+        if integers is None:
+            return 0
+        if len(integers):
+            lows.append(int(min(integers)))
+            highs.append(int(max(integers)))
+    if not lows:
         return 0
-    low = min(int(min(part)) for part in non_empty)
-    high = max(int(max(part)) for part in non_empty)
+    low, high = min(lows), max(highs)
     is_exact = low > -MAX_EXACT_INTEGER and high < MAX_EXACT_INTEGER
     return 0 if is_exact else (low + high) // 2
 

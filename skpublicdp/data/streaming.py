@@ -492,8 +492,9 @@ class RowSource:
         order = np.argsort(positions, kind="stable")
         chunk = self._take_sorted(positions[order], columns)
         inverse = np.argsort(order)
+        X = take_rows(chunk.X, inverse)
         y = None if chunk.y is None else take_rows(chunk.y, inverse)
-        return Chunk(take_rows(chunk.X, inverse), y, 0)
+        return Chunk(X, y, 0)
 
     def _take_sorted(self, positions: Codes, columns: Sequence[str | int] | None) -> Chunk:
         """Return the rows at non-decreasing positions with their labels, as a single chunk.

@@ -154,18 +154,21 @@ class Table:
         if hasattr(native, "factorize"):  # pandas
             # a missing value has index -1, the position of the final None
             indices, distinct_texts = native.factorize()
-            distinct_codes = encode(object_array([*distinct_texts.tolist(), None]))
-            return np.take(distinct_codes, indices)
+            texts = [*distinct_texts.tolist(), None]
+            text_codes = encode(object_array(texts))
+            return np.take(text_codes, indices)
         if hasattr(native, "dictionary_encode"):  # pyarrow
             return _map_arrow_column(native, encode)
         series = self._series(position).cast(nw.String)
         distinct = series.unique()
         if len(series) < MIN_REPETITIONS * len(distinct) or distinct.is_null().all():
             return encode(self.column(position))
-        codes = encode(object_array(distinct.to_list()))
+        texts = distinct.to_list()
+        codes = encode(object_array(texts))
         # codes are whole numbers, which are exact as floats
-        mapped = series.replace_strict(distinct.to_list(), codes.tolist(), return_dtype=nw.Float64)
-        return np.asarray(mapped.to_numpy()).astype(codes.dtype)
+        mapped = series.replace_strict(texts, codes.tolist(), return_dtype=nw.Float64)
+        floats = np.asarray(mapped.to_numpy())
+        return floats.astype(codes.dtype)
 
     def take(self, positions: Codes) -> Table:
         """Return the rows at given positions."""

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, call_or_raise
+from skpublicdp.data.container import object_array
 from skpublicdp.data.dates import common_time_zone
 from skpublicdp.data.tables import ANYTHING, DATE, ColumnType, Table
 from skpublicdp.data.value_messages import (
@@ -105,19 +106,22 @@ def _subtract_as_floats(values: NDArray[Any], offset: int) -> Floats:
         missing = missing | np.isnat(values)
         values = values.astype("datetime64[us]").astype(np.int64)
     items = values.tolist() if values.dtype == object else [values]
-    if any(type(item).__name__ == "NAType" for item in items):  # pandas.NA is no float
-        items = [np.nan if type(item).__name__ == "NAType" else item for item in items]
-        values = np.array([*items, None], dtype=object)[:-1]
+    is_na = [type(item).__name__ == "NAType" for item in items]  # pandas.NA is no float
+    if any(is_na):
+        items = [np.nan if na else item for item, na in zip(items, is_na, strict=True)]
+        values = object_array(items)
     # numpy would silently convert complex numbers to their real parts
     if any(isinstance(item, complex) or _dtype_kind(item) == "c" for item in items):
         raise TypeError("complex")
     if offset and values.dtype.kind in "iu":
         numbers = _subtract_integer(values, offset)
     elif offset and values.dtype == object:  # each integer exactly, whatever the others are
-        numbers = np.array([_subtract_item(item, offset) for item in items], dtype=np.float64)
+        differences = [_subtract_item(item, offset) for item in items]
+        numbers = np.array(differences, dtype=np.float64)
     else:
         numbers = np.asarray(values, dtype=np.float64) - offset
-    return np.where(missing | np.isnan(numbers), np.nan, numbers)
+    missing = missing | np.isnan(numbers)
+    return np.where(missing, np.nan, numbers)
 
 
 def _subtract_item(item: Any, offset: int) -> float:

@@ -285,7 +285,8 @@ class ArrowStreamReader(RowReader):
         pa = optional_imports.pyarrow()
         # a table without columns has no rows, so at least one column is selected
         names = [self.names[c] for c in columns or [0]]
-        schema = pa.schema([self._schema.field(name) for name in names])
+        fields = [self._schema.field(name) for name in names]
+        schema = pa.schema(fields)
         with contextlib.closing(self._open(names)) as batches:
             for batch in batches:
                 yield conform_table(pa.Table.from_batches([batch]), schema, self.kind)

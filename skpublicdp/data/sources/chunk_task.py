@@ -50,12 +50,15 @@ def person_fingerprints(persons: NDArray[Any]) -> NDArray[np.uint32]:
     if persons.dtype.kind in "biufmM":
         if persons.dtype.kind in "mM":
             numbers = persons.view(np.int64)
+        elif persons.dtype.kind == "f":
+            numbers = persons.astype(np.float64)
         else:
-            numbers = persons.astype(np.float64 if persons.dtype.kind == "f" else np.int64)
+            numbers = persons.astype(np.int64)
         mixed = numbers.view(np.uint64) * FINGERPRINT_FACTOR
         return (mixed >> np.uint64(32)).astype(np.uint32)
     names = (name if isinstance(name, str) else repr(name) for name in persons.tolist())
-    return np.fromiter((zlib.crc32(name.encode()) for name in names), np.uint32, len(persons))
+    fingerprints = (zlib.crc32(name.encode()) for name in names)
+    return np.fromiter(fingerprints, np.uint32, len(persons))
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print who the persons are

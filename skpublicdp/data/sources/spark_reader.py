@@ -98,7 +98,8 @@ class SparkReader(WorkerReader):
         """
         outputs = self.reading(self._map_partitions, partial(sum_chunks, task), columns)
         rows = self.reading(outputs.collect)
-        total, failure = sum_tables(pickle.loads(row.result) for row in rows)
+        tables = (pickle.loads(row.result) for row in rows)
+        total, failure = sum_tables(tables)
         if failure is None:
             self._check_number(sum(row.n_rows for row in rows))
         return total, failure
