@@ -291,7 +291,8 @@ class SubsamplingActiveLearner(
         check_parameters(self)
         plan, persons, is_counted, ledger = self._open_ledger(X, groups)
         check_rows(self, X, reset=True)
-        self.queried_indices_ = np.flatnonzero(is_counted)[plan.draw_queries(ledger)]
+        counted_rows = np.flatnonzero(is_counted)
+        self.queried_indices_ = counted_rows[plan.draw_queries(ledger)]
         self._pending = PendingQuery(plan, persons, self.budget, is_counted, new_ticket())
         return self.queried_indices_.copy()
 

@@ -296,7 +296,9 @@ def log_growth(m: int, d: int) -> float:
     if d <= MAX_EXACT_DIMENSION:
         return math.log(growth_function(m, d))
     bound = d * (1 + math.log(m) - math.log(d))  # (em/d)^d, which is below 2^m from m = 4d on
-    return bound if m > 4 * d else min(bound, m * math.log(2))
+    if m > 4 * d:
+        return bound
+    return min(bound, m * math.log(2))
 
 
 def check_ranges(**arguments: float) -> None:

@@ -368,11 +368,12 @@ def _tight_sizes(
 
     def is_enough_for_base_learner(n: int) -> bool:
         # its error on n rows is then at most alpha/2 in the population
-        error, log_base_rules = alpha / 4, log_n_labelings(2 * n)
+        error = alpha / 4
+        log_labelings = log_base_rules = log_n_labelings(2 * n)
         if isinstance(n_base, BaseAccuracy):
             error = n_base.error_on_rows(n, half_epsilon, beta / 4)
             log_base_rules = log_growth(2 * n, n_base.vc_dimension)
-        log_pairs = log_n_labelings(2 * n) + log_base_rules
+        log_pairs = log_labelings + log_base_rules
         return relative_deviation_bound(error, n, log_pairs, beta / 4) <= alpha / 2
 
     if isinstance(n_base, BaseAccuracy):

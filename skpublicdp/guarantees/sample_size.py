@@ -291,8 +291,11 @@ def n_generic_learner(
     pair_dimension = smallest_integer(lambda v: growth_function(v, d) ** 2 < 2**v) - 1
     n_points = math.ceil(5000 * pair_dimension / alpha**2 * math.log(10 / alpha))
     log_failure = math.log(5 / beta)
-    labelled = 10 * (log_growth(n_points, d) + log_failure) / (epsilon * alpha)
-    unlabelled = 20 * (n_points * math.log(domain_size) + log_failure) / (epsilon * alpha)
+    log_n_rules = log_growth(n_points, d)
+    log_n_sets = n_points * math.log(domain_size)
+    labelled = 10 * (log_n_rules + log_failure) / (epsilon * alpha)
+    unlabelled = 20 * (log_n_sets + log_failure) / (epsilon * alpha)
     return SampleSize(
-        max(min_uniform, math.ceil(labelled)), max(min_uniform, math.ceil(unlabelled))
+        labelled=max(min_uniform, math.ceil(labelled)),
+        unlabelled=max(min_uniform, math.ceil(unlabelled)),
     )

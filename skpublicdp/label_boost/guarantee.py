@@ -282,8 +282,8 @@ def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None
         return True  # their settings change the cover, not the class
     if type(hypotheses) is FiniteClass and type(superclass) is FiniteClass:
         # by identity: whether two models make the same predictions cannot be decided
-        models = {id(model) for model in hypotheses.models}
-        return models <= {id(model) for model in superclass.models}
+        models, super_models = hypotheses.models, superclass.models
+        return set(map(id, models)) <= set(map(id, super_models))
     if own_type is super_type is Rectangles:
         same_features = np.array_equal(hypotheses.features, superclass.features)
         return same_features and _has_cuts_of(hypotheses, superclass)

@@ -46,6 +46,19 @@ class EnumeratedLabelings(Labelings):
         return Leaf(self.errors(y))
 
 
+def ranks_of_values(column: Floats) -> Codes:
+    """Return the rank of each value among the distinct values of a column."""
+    _, ranks = np.unique(column, return_inverse=True)
+    return ranks.ravel()
+
+
+def count_rows(y: Codes, cells: Codes, shape: tuple[int, int]) -> Integers:
+    """Return the number of rows with each label code in each cell, shape (n_classes, n_cells)."""
+    n_classes, n_cells = shape
+    counts = np.bincount(y * n_cells + cells, minlength=n_classes * n_cells)
+    return counts.reshape(shape)
+
+
 class SplitLabelings(EnumeratedLabelings):
     """Labellings by a single split of one feature, and the constant labellings.
 
@@ -64,14 +77,16 @@ class SplitLabelings(EnumeratedLabelings):
     def __init__(
         self, X: Floats, features: Any, pairs: list[tuple[int, int]], n_classes: int
     ) -> None:
-        self._ranks = [np.unique(X[:, j], return_inverse=True)[1].ravel() for j in features]
+        self._ranks = [ranks_of_values(X[:, feature]) for feature in features]
         self._pairs = pairs
         self._n_classes = n_classes
         # a feature with the ranks 0, ..., r has a split below each of the ranks 1, ..., r
         n_splits_by_feature = [int(ranks.max()) for ranks in self._ranks]
-        feature = np.repeat(np.arange(len(n_splits_by_feature)), n_splits_by_feature)
-        min_rank = np.concatenate([np.arange(1, n + 1) for n in n_splits_by_feature])
-        if len(n_splits_by_feature) > 1:  # splits of a single feature are always distinct
+        n_features = len(n_splits_by_feature)
+        feature = np.repeat(np.arange(n_features), n_splits_by_feature)
+        min_ranks_by_feature = [np.arange(1, n + 1) for n in n_splits_by_feature]
+        min_rank = np.concatenate(min_ranks_by_feature)
+        if n_features > 1:  # splits of a single feature are always distinct
             distinct = _distinct_splits(self._ranks, feature, min_rank)
             feature, min_rank = feature[distinct], min_rank[distinct]
         # row i is above split s if _ranks[_feature[s]][i] >= _min_rank[s]
@@ -87,22 +102,30 @@ class SplitLabelings(EnumeratedLabelings):
             followed by the errors of the constant labellings.
         """
         n_of_label = np.bincount(y, minlength=self._n_classes)
-        n_above = np.empty((self._n_classes, len(self._feature)), dtype=np.int64)
+        n_above = self._count_above(y)  # (n_classes, n_splits)
+        n_below = n_of_label[:, None] - n_above
+        errors = []
+        for upper, lower in self._pairs:
+            # rows above with the upper label are correct, and rows below with the lower label
+            n_correct = n_above[upper] + n_below[lower]
+            errors.append(len(y) - n_correct)
+        errors_of_constants = len(y) - n_of_label
+        return np.concatenate([*errors, errors_of_constants]).astype(np.int64)
+
+    def _count_above(self, y: Codes) -> Integers:
+        """Return the number of rows with each label above each split."""
+        n_splits = len(self._feature)
+        n_above = np.empty((self._n_classes, n_splits), dtype=np.int64)
         for feature, ranks in enumerate(self._ranks):
-            on_feature = self._feature == feature
             n_ranks = int(ranks.max()) + 1
-            cells = y * n_ranks + ranks[: len(y)]
-            counts = np.bincount(cells, minlength=self._n_classes * n_ranks).reshape(-1, n_ranks)
+            counts = count_rows(y, ranks[: len(y)], (self._n_classes, n_ranks))
             # rows by label and minimum rank: sums from the highest rank downwards
-            counts_from_rank = counts[:, ::-1].cumsum(axis=1)[:, ::-1]
-            n_above[:, on_feature] = counts_from_rank[:, self._min_rank[on_feature]]
-        # a labelling is correct on rows above with the upper label and on rows below with the lower
-        # label
-        errors_by_pair = [
-            len(y) - n_above[upper] - (n_of_label[lower] - n_above[lower])
-            for upper, lower in self._pairs
-        ]
-        return np.concatenate([*errors_by_pair, len(y) - n_of_label]).astype(np.int64)
+            sums_downwards = counts[:, ::-1].cumsum(axis=1)
+            counts_from_rank = sums_downwards[:, ::-1]
+            on_feature = self._feature == feature
+            min_ranks = self._min_rank[on_feature]
+            n_above[:, on_feature] = counts_from_rank[:, min_ranks]
+        return n_above
 
     def labels(self, member: int) -> Codes:
         """Return the label codes of all rows for the labelling at index `member` of `errors`."""
@@ -113,7 +136,8 @@ class SplitLabelings(EnumeratedLabelings):
             return np.full(n_rows, member - first_constant, dtype=np.intp)
         pair, split = divmod(member, n_splits)
         upper, lower = self._pairs[pair]
-        is_above = self._ranks[self._feature[split]] >= self._min_rank[split]
+        ranks = self._ranks[self._feature[split]]
+        is_above = ranks >= self._min_rank[split]
         return np.where(is_above, upper, lower).astype(np.intp)
 
 
@@ -173,23 +197,31 @@ def _are_equal_partitions(
     first, second : ndarray of intp, shape (n_pairs,)
         Indices of the splits to compare.
     """
-    columns = np.stack([feature[first], feature[second]], axis=1)
-    for first_column, second_column in np.unique(columns, axis=0).tolist():
-        in_columns = (columns == (first_column, second_column)).all(axis=1)
-        first_cut, second_cut = min_rank[first[in_columns]], min_rank[second[in_columns]]
-        ranks_1, ranks_2 = ranks[first_column], ranks[second_column]
+    columns_of_pairs = np.stack([feature[first], feature[second]], axis=1)
+    for columns in np.unique(columns_of_pairs, axis=0):
+        in_columns = (columns_of_pairs == columns).all(axis=1)
+        first_cut = min_rank[first[in_columns]]
+        second_cut = min_rank[second[in_columns]]
+        first_ranks, second_ranks = ranks[columns[0]], ranks[columns[1]]
+        n_ranks = int(first_ranks.max()) + 1
         # smallest and largest rank in the second column, for each rank in the first column; the
         # initial values are neutral for the minimum and the maximum
-        smallest = np.full(int(ranks_1.max()) + 1, np.iinfo(np.intp).max)
-        np.minimum.at(smallest, ranks_1, ranks_2)
-        largest = np.full(len(smallest), -1)
-        np.maximum.at(largest, ranks_1, ranks_2)
-        smallest_above = np.minimum.accumulate(smallest[::-1])[::-1][first_cut]
-        largest_above = np.maximum.accumulate(largest[::-1])[::-1][first_cut]
-        smallest_below = np.minimum.accumulate(smallest)[first_cut - 1]
-        largest_below = np.maximum.accumulate(largest)[first_cut - 1]
-        is_equal = (smallest_above >= second_cut) & (largest_below < second_cut)
-        is_complement = (largest_above < second_cut) & (smallest_below >= second_cut)
+        smallest = np.full(n_ranks, np.iinfo(np.intp).max)
+        np.minimum.at(smallest, first_ranks, second_ranks)
+        largest = np.full(n_ranks, -1)
+        np.maximum.at(largest, first_ranks, second_ranks)
+        # the same for the ranks from, and up to, each rank in the first column
+        smallest_from = np.minimum.accumulate(smallest[::-1])[::-1]
+        largest_from = np.maximum.accumulate(largest[::-1])[::-1]
+        smallest_up_to = np.minimum.accumulate(smallest)
+        largest_up_to = np.maximum.accumulate(largest)
+        smallest_above, largest_above = smallest_from[first_cut], largest_from[first_cut]
+        last_below = first_cut - 1
+        smallest_below, largest_below = smallest_up_to[last_below], largest_up_to[last_below]
+        is_equal = smallest_above >= second_cut
+        is_equal &= largest_below < second_cut
+        is_complement = largest_above < second_cut
+        is_complement &= smallest_below >= second_cut
         if not (is_equal | is_complement).all():
             return False
     return True
@@ -205,7 +237,7 @@ class IntervalLabelings(EnumeratedLabelings):
     """
 
     def __init__(self, column: Floats) -> None:
-        self._ranks = np.unique(column, return_inverse=True)[1].ravel()
+        self._ranks = ranks_of_values(column)
         # lowest and highest rank of each non-empty interval, both inclusive
         self._low, self._high = np.triu_indices(int(self._ranks.max()) + 1)
 
@@ -216,11 +248,14 @@ class IntervalLabelings(EnumeratedLabelings):
         error for each of its zeros and removes one for each of its ones.
         """
         n_ranks = int(self._ranks.max()) + 1
-        cells = y * n_ranks + self._ranks[: len(y)]
-        zeros_by_rank, ones_by_rank = np.bincount(cells, minlength=2 * n_ranks).reshape(2, n_ranks)
+        counts = count_rows(y, self._ranks[: len(y)], (2, n_ranks))
+        zeros_by_rank, ones_by_rank = counts
         empty_errors = ones_by_rank.sum()
-        cumulative_change = np.concatenate([[0], np.cumsum(zeros_by_rank - ones_by_rank)])
-        errors = empty_errors + cumulative_change[self._high + 1] - cumulative_change[self._low]
+        change_by_rank = zeros_by_rank - ones_by_rank
+        change_below = np.append(0, np.cumsum(change_by_rank))  # of the ranks below each rank
+        change_up_to_high = change_below[self._high + 1]
+        change_below_low = change_below[self._low]
+        errors = empty_errors + change_up_to_high - change_below_low
         return np.append(errors, empty_errors).astype(np.int64)
 
     def labels(self, member: int) -> Codes:
@@ -247,16 +282,19 @@ class GridLabelings(EnumeratedLabelings):
     """
 
     def __init__(self, cells: Codes, shape: Sequence[int]) -> None:
-        self._cells, self._shape = cells, tuple(shape)
+        self._cells = cells
+        self._shape = tuple(shape)
         self._cell_of_row = np.ravel_multi_index(tuple(cells), self._shape)
         # first and last cell of each interval along an axis, both inclusive
         self._intervals = [np.triu_indices(n_cells) for n_cells in self._shape]
         self._n_intervals = tuple(len(first) for first, _ in self._intervals)
-        n_rows = np.bincount(self._cell_of_row, minlength=math.prod(self._shape))
+        n_cells = math.prod(self._shape)
+        n_rows = np.bincount(self._cell_of_row, minlength=n_cells)
         is_bounding = np.ones(self._n_intervals, dtype=np.bool_)
         for axis, (first, last) in enumerate(self._intervals):
             # for each cell of this axis and each interval of the other axes: whether there are rows
-            has_rows = self._box_sums(n_rows, cell_axis=axis) > 0
+            rows_of_boxes = self._box_sums(n_rows, cell_axis=axis)
+            has_rows = rows_of_boxes > 0
             is_bounding &= has_rows.take(first, axis)
             is_bounding &= has_rows.take(last, axis)
         self._boxes = np.flatnonzero(is_bounding)
@@ -270,19 +308,25 @@ class GridLabelings(EnumeratedLabelings):
         n_cells = math.prod(self._shape)
         labelled_cells = self._cell_of_row[: len(y)]
         n_ones = np.bincount(labelled_cells[y == 1], minlength=n_cells)
-        change = np.bincount(labelled_cells, minlength=n_cells) - 2 * n_ones
+        n_labelled = np.bincount(labelled_cells, minlength=n_cells)
+        change = n_labelled - 2 * n_ones  # zeros minus ones
+        changes = self._box_sums(change).ravel()
         empty_errors = n_ones.sum()
-        errors = empty_errors + self._box_sums(change).ravel()[self._boxes]
+        errors = empty_errors + changes[self._boxes]
         return np.append(errors, empty_errors).astype(np.int64)
 
     def labels(self, member: int) -> Codes:
         """Return the labels that the labelling at index `member` of `errors` gives to the rows."""
+        n_rows = self._cells.shape[1]
         if member == len(self._boxes):  # the empty box
-            return np.zeros(self._cells.shape[1], dtype=np.intp)
+            return np.zeros(n_rows, dtype=np.intp)
         box = np.unravel_index(self._boxes[member], self._n_intervals)
-        inside = np.ones(self._cells.shape[1], dtype=np.intp)
-        for cells, (first, last), interval in zip(self._cells, self._intervals, box, strict=True):
-            inside &= (first[interval] <= cells) & (cells <= last[interval])
+        inside = np.ones(n_rows, dtype=np.intp)
+        for axis, interval in enumerate(box):
+            cells = self._cells[axis]
+            first, last = self._intervals[axis]
+            inside &= first[interval] <= cells
+            inside &= cells <= last[interval]
         return inside
 
     def _box_sums(self, values: Codes, cell_axis: int | None = None) -> Integers:

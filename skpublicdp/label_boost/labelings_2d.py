@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp.label_boost.labelings import EnumeratedLabelings, Labelings
+from skpublicdp.label_boost.labelings import EnumeratedLabelings, Labelings, ranks_of_values
 from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path, Product
 from skpublicdp.typing import Codes, Floats, Integers
 
@@ -52,16 +52,17 @@ class BoxLabelings(Labelings):
     """
 
     def __init__(self, X: Floats) -> None:
-        ranks = np.stack([np.unique(column, return_inverse=True)[1].ravel() for column in X.T])
+        ranks = np.stack([ranks_of_values(column) for column in X.T])
         points, point_of_row = np.unique(ranks, axis=1, return_inverse=True)
         self._point_of_row = point_of_row.ravel()
         # np.unique sorts by the first column, so points with the same x rank are adjacent
         self._x_ranks, self._y_ranks = points
-        first_points = np.unique(self._x_ranks, return_index=True)[1]
+        _, first_points = np.unique(self._x_ranks, return_index=True)
+        n_points = points.shape[1]
         # the points with x rank r are _starts[r], ..., _starts[r + 1] - 1
-        self._starts = np.append(first_points, points.shape[1])
+        self._starts = np.append(first_points, n_points)
         # x ranks of the left and the right side, for each pair of sides
-        self._lefts, self._rights = np.triu_indices(len(self._starts) - 1)
+        self._lefts, self._rights = np.triu_indices(len(first_points))
 
     def family(self, y: Codes) -> Family:
         """Return all boxes with their errors on the first ``len(y)`` rows, whose labels are y.
@@ -189,7 +190,8 @@ class HalfplaneLabelings(EnumeratedLabelings):
 
     def __init__(self, X: Floats) -> None:
         points, point_of_row = np.unique(X + 0.0, axis=0, return_inverse=True)
-        self._exact_points, self._point_of_row = points, point_of_row.ravel()
+        self._exact_points = points
+        self._point_of_row = point_of_row.ravel()
         # If possible, scale the columns to integers of INTEGER_BITS bits. Scaling a column by a
         # power of two maps lines to lines and preserves their sides.
         max_abs = np.abs(points).max(axis=0)  # (2,)
@@ -284,9 +286,11 @@ class HalfplaneLabelings(EnumeratedLabelings):
             line.
         """
         with np.errstate(over="ignore"):
-            dx, dy = np.delete(self._points - self._points[point], point, axis=0).T
+            differences = self._points - self._points[point]
+        dx, dy = np.delete(differences, point, axis=0).T
         # a difference of two floats has the correct sign
-        on_lower_ray = (dy < 0) | ((dy == 0) & (dx < 0))
+        points_left = (dy == 0) & (dx < 0)
+        on_lower_ray = (dy < 0) | points_left
         sign = np.where(on_lower_ray, -1.0, 1.0)
         sectors, slopes = _slopes(dx * sign, dy * sign)
         order = np.lexsort((slopes, sectors))
@@ -296,9 +300,11 @@ class HalfplaneLabelings(EnumeratedLabelings):
         begins_line = np.append(True, ~is_close)
         if not self._are_integers and is_close.any():
             begins_line = self._sort_close_directions(order, begins_line, point)
-        line_of_point = np.empty(len(order), dtype=np.intp)
+        n_points = len(order)
+        line_of_point = np.empty(n_points, dtype=np.intp)
         # without other points, `order` is empty and `begins_line` has one entry
-        line_of_point[order] = np.cumsum(begins_line[: len(order)]) - 1
+        n_lines = np.cumsum(begins_line[:n_points])
+        line_of_point[order] = n_lines - 1
         return line_of_point, on_lower_ray
 
     def _is_close_to_next(self, sectors: Codes, slopes: Floats) -> NDArray[np.bool_]:
@@ -317,16 +323,21 @@ class HalfplaneLabelings(EnumeratedLabelings):
         ndarray of bool, shape (n_directions - 1,)
             The mask, which has no entry for the last direction.
         """
-        in_same_sector, difference = sectors[1:] == sectors[:-1], np.diff(slopes)
+        in_same_sector = sectors[1:] == sectors[:-1]
+        difference = np.diff(slopes)
         if self._are_integers:
             return in_same_sector & (difference == 0)
         if not np.abs(self._points).max(initial=0) < SAFE_DIFFERENCE:
             return np.ones(len(difference), dtype=np.bool_)  # differences may overflow
-        largest = np.maximum(np.abs(slopes[1:]), np.abs(slopes[:-1]))
-        is_near = ~(difference > SLOPE_TOLERANCE * largest) | (largest < 1 / SAFE_DIFFERENCE)
+        slope, next_slope = slopes[:-1], slopes[1:]
+        largest = np.maximum(np.abs(next_slope), np.abs(slope))
+        is_far = difference > SLOPE_TOLERANCE * largest
+        is_near = ~is_far | (largest < 1 / SAFE_DIFFERENCE)
         # the slope 1 that ends a sector and the slope -1 that begins the next represent the same
         # direction
-        is_near_border = (slopes[:-1] > 1 - SLOPE_TOLERANCE) & (slopes[1:] < SLOPE_TOLERANCE - 1)
+        ends_sector = slope > 1 - SLOPE_TOLERANCE
+        begins_sector = next_slope < SLOPE_TOLERANCE - 1
+        is_near_border = ends_sector & begins_sector
         return np.where(in_same_sector, is_near, is_near_border)
 
     def _sort_close_directions(

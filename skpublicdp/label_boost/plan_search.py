@@ -188,12 +188,16 @@ def _search_grid(n_rounds: int, n_unlabelled: int, epsilon: float) -> _SearchGri
     max_budget = min(max(4.0, 2 * epsilon), 300.0)
     budgets = np.geomspace(MIN_BUDGET, max_budget, n_points)
     draw_epsilons = np.geomspace(MIN_DRAW_EPSILON, 2 * max_budget, n_points)
-    draw_steps = np.maximum(np.rint(EPSILON_STEPS * draw_epsilons), 1)
-    tenths = NEW_ROW_TENTHS[n_rounds]
-    axes = np.meshgrid(*[budgets] * n_rounds, *[draw_steps] * n_rounds, tenths, indexing="ij")
-    n_new_first = axes[-1].astype(np.int64) * n_unlabelled // 10
-    n_new = (n_new_first,) if n_rounds == 1 else (n_new_first, n_unlabelled - n_new_first)
-    return _SearchGrid(budgets_after=axes[:n_rounds], draw_steps=axes[n_rounds:-1], n_new=n_new)
+    n_steps = np.rint(EPSILON_STEPS * draw_epsilons)
+    draw_steps = np.maximum(n_steps, 1)
+    values = [*[budgets] * n_rounds, *[draw_steps] * n_rounds, NEW_ROW_TENTHS[n_rounds]]
+    axes: tuple[Floats, ...] = np.meshgrid(*values, indexing="ij")
+    tenths = axes[-1].astype(np.int64)
+    n_new_first = tenths * n_unlabelled // 10
+    n_new = (n_new_first, n_unlabelled - n_new_first)
+    return _SearchGrid(
+        budgets_after=axes[:n_rounds], draw_steps=axes[n_rounds:-1], n_new=n_new[:n_rounds]
+    )
 
 
 def _search_rounds(

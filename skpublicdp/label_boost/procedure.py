@@ -57,17 +57,21 @@ def rows_for_base_learner(
     plan: LabelBoostPlan, hypotheses: HypothesisClass, rows: LabelledRows, ledger: Ledger
 ) -> tuple[Floats, Codes]:
     """Run the rounds of Algorithm 3 and return the rows and codes for the base learner."""
-    X, y, X_unlabelled = rows.X_labelled, rows.y_labelled, rows.X_unlabelled
+    X, y = rows.X_labelled, rows.y_labelled
+    X_unlabelled = rows.X_unlabelled
     new_by_round = _new_rows_by_round(plan, len(X_unlabelled), ledger)
     for relabelling, new in zip(plan.rounds, new_by_round, strict=True):
         sampled = ledger.subset(len(X), relabelling.sampled_labelled)
+        X_sampled, y_sampled = X[sampled], y[sampled]
         # the labelled rows come first, as `relabel` requires
-        X = np.concatenate([X[sampled], X_unlabelled[new]])
-        y = relabel(hypotheses, X, y[sampled], rows.classes, relabelling.epsilon, ledger)
+        X_new = X_unlabelled[new]
+        X = np.concatenate([X_sampled, X_new])
+        y = relabel(hypotheses, X, y_sampled, rows.classes, relabelling.epsilon, ledger)
     sampled = ledger.subset(len(X), plan.base_rows)
     if plan.rounds:
         # amplification by subsampling holds for sets, but a base learner may depend on the order
-        sampled = sampled[ledger.order(plan.base_rows)]
+        order = ledger.order(plan.base_rows)
+        sampled = sampled[order]
     return X[sampled], y[sampled]
 
 

@@ -279,6 +279,7 @@ def nearest_nonnegative(values: Floats, total: float) -> Floats:
         return np.zeros_like(values)
     # shifts[k - 1] is the shift if the k largest values stay positive (Held et al. 1974)
     descending = np.sort(values)[::-1]
-    shifts = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
+    excesses = np.cumsum(descending) - total
+    shifts = excesses / np.arange(1, len(values) + 1)
     last_positive = np.flatnonzero(descending > shifts)[-1]
     return np.maximum(values - shifts[last_positive], 0.0)

@@ -384,7 +384,9 @@ def _nested_estimators(wrapper: Any) -> list[tuple[str, Any]]:
     for name, value in _parameters(wrapper).items():
         if _is_estimator(value):
             estimators.append((name, value))
-        for index, entry in enumerate(value if isinstance(value, list | tuple) else ()):
+        if not isinstance(value, list | tuple):
+            continue
+        for index, entry in enumerate(value):
             fields = entry if isinstance(entry, tuple) else (entry,)
             label = fields[0] if isinstance(fields[0], str) else f"{name}[{index}]"
             estimators.extend((label, field) for field in fields if _is_estimator(field))

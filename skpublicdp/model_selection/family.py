@@ -261,7 +261,8 @@ class CandidateFamily:
         X_private, _ = dataset.to_arrays()
         X = np.concatenate([X_private, dataset.X_labelled])
         counts = [len(X_private), len(dataset.X_labelled)]
-        weights = np.repeat(np.array([1, int(learner.public_weight)]), counts).astype(np.int64)
+        weight_of_part = np.array([1, int(learner.public_weight)], dtype=np.int64)
+        weights = np.repeat(weight_of_part, counts)
         scored = CandidateRows(X, weights, len(X_private), dataset.targets.public)
         return _PreparedCandidate(learner, dataset, learner._cover(dataset), scored)
 

@@ -293,16 +293,20 @@ def fit_chosen_kind(
     split = split_budget(ledger, len(kinds), share)
     choice_epsilon, _ = split.choice
     draw = Draw(choice_epsilon)
-    trial_events = [mechanism_event(*split.trial)] * len(kinds)
-    ledger.plan(Steps((*trial_events, draw, mechanism_event(*split.fit))))
+    trials = [mechanism_event(*split.trial)] * len(kinds)
+    final_fit = mechanism_event(*split.fit)
+    ledger.plan(Steps((*trials, draw, final_fit)))
     errors = []  # number of misclassified private rows, by kind
     for kind in kinds:
-        trial = kind.fit(ledger_share(ledger, split.trial, f"trial: {kind.label}"))
+        trial_ledger = ledger_share(ledger, split.trial, f"trial: {kind.label}")
+        trial = kind.fit(trial_ledger)
         errors.append(_count_errors(trial, kind, rows))
     name = f"choice among {len(kinds)} kinds: exponential mechanism, one exact draw"
     table = Leaf(np.array(errors, dtype=np.int64))
-    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)]
-    return chosen_kind.fit(ledger_share(ledger, split.fit, f"fit: {chosen_kind.label}"))
+    chosen = ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)
+    chosen_kind = kinds[chosen]
+    rest = ledger_share(ledger, split.fit, f"fit: {chosen_kind.label}")
+    return chosen_kind.fit(rest)
 
 
 def _count_errors(

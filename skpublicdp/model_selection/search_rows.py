@@ -117,22 +117,17 @@ class SearchRows:
         self.described_bounds = bounds_of_description(X_public, column_names(roles.table))
         self.n_public = sum(table.shape[0] for table in roles.public_tables)
         self.labelled = np.flatnonzero(is_labelled)
-        self.y_public = self._public_labels()
+        if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
+            # -1 is itself a label and cannot mark unlabelled rows, so no public label is used
+            self.labelled, self.public_codes = self.labelled[:0], self.public_codes[:0]
+        self.y_public = self._public_labels() if len(self.labelled) else None
         self._cache: dict[tuple[Any, ...], TransformedRows] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    def _public_labels(self) -> NDArray[Any] | None:
-        """Return the labels of all public rows, with -1 for unlabelled rows, or None.
-
-        If -1 is itself a label, it cannot mark unlabelled rows. In this case, no public label is
-        used.
-        """
-        if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
-            self.labelled, self.public_codes = self.labelled[:0], self.public_codes[:0]
-        if not len(self.labelled):
-            return None
+    def _public_labels(self) -> NDArray[Any]:
+        """Return the labels of all public rows, with -1 for unlabelled rows."""
         kind = self.classes.dtype.kind
         unlabelled_mark = str(UNLABELLED) if kind in "OU" else UNLABELLED
         labels = np.full(self.n_public, unlabelled_mark, dtype=object)
