@@ -19,7 +19,6 @@ from skpublicdp._internal.html_repr import HTMLReprMixin
 from skpublicdp._internal.parameters import all_or_nothing, check_parameters
 from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp._internal.versions import VersionedMixin
-from skpublicdp.data.kinds import check_types, infer_public_kind
 from skpublicdp.data.public_rows import (
     DescribedRows,
     is_described,
@@ -46,7 +45,9 @@ from skpublicdp.data.tables import (
 )
 from skpublicdp.data.validation import (
     check_container,
+    check_types,
     declared_kinds,
+    infer_public_kind,
     read_array,
     read_table,
 )

@@ -43,7 +43,7 @@ from skpublicdp.base_learner import (
     mechanism_event,
 )
 from skpublicdp.data.binning import column_medians
-from skpublicdp.data.fit_inputs import bounds_of_description, public_labels
+from skpublicdp.data.inputs import bounds_of_description, public_labels
 from skpublicdp.data.labels import (
     check_length,
     encode_labels,
@@ -51,9 +51,8 @@ from skpublicdp.data.labels import (
     label_column,
     require_target,
 )
-from skpublicdp.data.persons import read_person_rows
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
-from skpublicdp.data.roles import split_roles
+from skpublicdp.data.roles import read_person_rows, split_roles
 from skpublicdp.data.tables import count_rows, take_rows
 from skpublicdp.data.validation import as_numbers, check_rows, feature_names
 from skpublicdp.exceptions import PrivacyBudgetError

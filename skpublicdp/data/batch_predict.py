@@ -21,7 +21,7 @@ from skpublicdp.data.schema import Column
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import Table
 from skpublicdp.data.validation import check_columns, read_table
-from skpublicdp.data.value_messages import MAX_LISTED_COLUMNS
+from skpublicdp.data.value_conversion import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import UnknownCategoriesWarning, warn
 from skpublicdp.typing import Integers, R
 

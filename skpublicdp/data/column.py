@@ -14,8 +14,12 @@ from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_or_raise
 from skpublicdp.data.dates import dates_from_user, wall_clock, with_time_zone
-from skpublicdp.data.value_conversion import is_missing, printed_texts, to_numbers
-from skpublicdp.data.value_messages import not_numbers_message
+from skpublicdp.data.value_conversion import (
+    is_missing,
+    not_numbers_message,
+    printed_texts,
+    to_numbers,
+)
 from skpublicdp.typing import Floats
 
 OTHER, MISSING = "(other)", "(missing)"

@@ -16,15 +16,19 @@ from sklearn.utils import check_array
 
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
 from skpublicdp.data.column import MAX_EXACT_INTEGER
-from skpublicdp.data.kinds import kind_of_type
-from skpublicdp.data.series import (
+from skpublicdp.data.tables import (
+    ANYTHING,
+    BOOLEAN,
+    NUMBER,
+    TEXT,
     as_series,
+    count_rows,
     declared_type,
     distinct_values,
     integer_values,
     replace_values,
 )
-from skpublicdp.data.tables import ANYTHING, BOOLEAN, NUMBER, TEXT, count_rows
+from skpublicdp.data.validation import kind_of_type
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
 

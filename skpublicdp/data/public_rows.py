@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from skpublicdp.data.bounds import parse_bounds
-from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.column import DAY
 from skpublicdp.data.container import Container
 from skpublicdp.data.dates import dates_of_zone
 from skpublicdp.data.metadata_files import ColumnMetadata, read_metadata
-from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema
+from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema, parse_bounds
 from skpublicdp.data.tables import Table
-from skpublicdp.data.value_messages import MAX_LISTED_COLUMNS
+from skpublicdp.data.validation import pipeline_advice
+from skpublicdp.data.value_conversion import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.typing import Floats, Mask
 

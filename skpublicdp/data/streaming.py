@@ -23,27 +23,24 @@ from skpublicdp.data.sources.arrow_readers import (
     is_path,
     query,
 )
-from skpublicdp.data.sources.chunk_task import (
+from skpublicdp.data.sources.reader import (
     Chunk,
     ChunkTask,
+    MemoryReader,
     RawChunk,
     Result,
     RowMask,
-    map_in_order,
-    person_fingerprints,
-    sum_tables,
-)
-from skpublicdp.data.sources.dask_reader import DaskReader
-from skpublicdp.data.sources.reader import (
-    MemoryReader,
     RowReader,
     SourceColumn,
     WorkerReader,
     check_ordered,
     is_instance,
+    map_in_order,
+    person_fingerprints,
     rows_per_chunk,
+    sum_tables,
 )
-from skpublicdp.data.sources.spark_reader import SparkReader
+from skpublicdp.data.sources.worker_readers import DaskReader, SparkReader
 from skpublicdp.data.tables import concatenate_tables, pick_column, table_height, take_rows
 from skpublicdp.typing import Codes, Mask, R
 

@@ -32,10 +32,14 @@ from skpublicdp.base_learner import (
     is_repeatable,
     mechanism_event,
 )
-from skpublicdp.data.bounds import bounds_by_position, feature_labels
-from skpublicdp.data.fit_inputs import bound_ends, with_described_bounds
-from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
+from skpublicdp.data.inputs import (
+    LabelledRows,
+    bound_ends,
+    read_partially_labelled,
+    with_described_bounds,
+)
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
+from skpublicdp.data.schema import bounds_by_position, feature_labels
 from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import BaseAccuracy
 from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds

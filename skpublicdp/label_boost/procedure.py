@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.base_learner import add_row_per_label, mechanism_event
 from skpublicdp.data.binning import column_medians
-from skpublicdp.data.bounds import parse_bounds
-from skpublicdp.data.labelled_inputs import LabelledRows
+from skpublicdp.data.inputs import LabelledRows
+from skpublicdp.data.schema import parse_bounds
 from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import HypothesisClass

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from skpublicdp.data.persons import RowChooser, cap_rows_per_group, read_persons
+from skpublicdp.data.roles import RowChooser, cap_rows_per_group, read_persons
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import table_height, take_rows
 from skpublicdp.metrics.label_codes import (

@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise, call_silently
-from skpublicdp.data.fit_inputs import bounds_of_description, public_labels
+from skpublicdp.data.inputs import bounds_of_description, public_labels
 from skpublicdp.data.labels import (
     UNLABELLED,
     LabelReader,
@@ -20,9 +20,8 @@ from skpublicdp.data.labels import (
     is_unlabelled,
     require_target,
 )
-from skpublicdp.data.persons import RowChooser, cap_rows_per_group
 from skpublicdp.data.public_rows import is_described, mark_described
-from skpublicdp.data.roles import split_roles
+from skpublicdp.data.roles import RowChooser, cap_rows_per_group, split_roles
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.tables import Table, take_rows
 from skpublicdp.data.validation import as_numbers

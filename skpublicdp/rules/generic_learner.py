@@ -16,10 +16,14 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
-from skpublicdp.data.bounds import bounds_by_position, feature_labels, parse_bounds
-from skpublicdp.data.fit_inputs import bound_ends, with_described_bounds
-from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
+from skpublicdp.data.inputs import (
+    LabelledRows,
+    bound_ends,
+    read_partially_labelled,
+    with_described_bounds,
+)
 from skpublicdp.data.public_rows import reference_sample
+from skpublicdp.data.schema import bounds_by_position, feature_labels, parse_bounds
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise

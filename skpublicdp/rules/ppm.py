@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpublicdp._internal.parameters import PROBABILITY, OptionalBudget, Seed, all_or_nothing
 from skpublicdp.accounting import Draw, Event, Pure, Sensitivity, Steps, exact_fraction
-from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
+from skpublicdp.data.inputs import MixedRows, read_label_status
 from skpublicdp.data.public_rows import warn_no_public
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
