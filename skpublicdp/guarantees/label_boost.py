@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import NamedTuple
 
-from skpublicdp.guarantees.growth import check_ranges, log_growth, n_uniform, smallest_integer
+from skpublicdp.guarantees.population import check_ranges, log_growth, n_uniform, smallest_integer
 from skpublicdp.guarantees.sample_size import SampleSize
 
 LogCount = Callable[[int], float]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from skpublicdp.guarantees.growth import check_ranges, smallest_integer
+from skpublicdp.guarantees.population import check_ranges, smallest_integer
 
 ROOT_MEAN_VARIANCE = math.sqrt(2 / 3)
 """The value sqrt(E(1 - t^2)) for t uniform on [-1, 1]: root mean variance of a sign with mean t."""

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from skpublicdp.guarantees.growth import (
+from skpublicdp.guarantees.population import (
+    check_best_error,
     check_ranges,
+    excess_error,
+    finite_excess,
     growth_function,
     log_growth,
     n_public,
     n_uniform,
-    smallest_integer,
-)
-from skpublicdp.guarantees.population import (
-    check_best_error,
-    excess_error,
-    finite_excess,
     sampling_error,
+    smallest_integer,
 )
 
 

@@ -9,7 +9,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-from skpublicdp.guarantees.growth import check_ranges, growth_function, smallest_integer
+from skpublicdp.guarantees.population import check_ranges, growth_function, smallest_integer
 from skpublicdp.guarantees.sample_size import SampleSize, n_finite
 
 COUNT_SHARE = Fraction(2, 5)

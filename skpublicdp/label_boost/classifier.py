@@ -49,9 +49,9 @@ from skpublicdp.label_boost.guarantee import (
     label_boost_guarantee,
     released_labeler_guarantee,
 )
-from skpublicdp.label_boost.plan_search import choose_plan
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
-from skpublicdp.label_boost.procedure import (
+from skpublicdp.label_boost.plan import LabelBoostPlan, choose_plan
+from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, check_relabelling, log_n_labelings
+from skpublicdp.label_boost.rounds import (
     BASE_PROOF,
     LABELER_STAGE,
     RowsForBase,
@@ -61,7 +61,6 @@ from skpublicdp.label_boost.procedure import (
     record_stages,
     rows_for_base_learner,
 )
-from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, check_relabelling, log_n_labelings
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.cover_classifier import class_or_default
 from skpublicdp.rules.cover_search import DRAW_PROOF

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.guarantees import BaseAccuracy, Promise
-from skpublicdp.guarantees.growth import log_growth
 from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
-from skpublicdp.guarantees.population import capped_guarantee
+from skpublicdp.guarantees.population import capped_guarantee, log_growth
 from skpublicdp.hypotheses import (
     DecisionTrees,
     FiniteClass,
@@ -23,7 +22,7 @@ from skpublicdp.hypotheses import (
     Stumps,
     Thresholds,
 )
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
+from skpublicdp.label_boost.plan import LabelBoostPlan
 from skpublicdp.rules.cover_classifier import class_or_default
 from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,

@@ -28,13 +28,14 @@ from skpublicdp.hypotheses import (
 )
 from skpublicdp.hypotheses.boxes import BoxGrid, n_boxes
 from skpublicdp.label_boost.labelings import (
+    BoxLabelings,
     ExplicitLabelings,
     GridLabelings,
+    HalfplaneLabelings,
     IntervalLabelings,
     Labelings,
     SplitLabelings,
 )
-from skpublicdp.label_boost.labelings_2d import BoxLabelings, HalfplaneLabelings
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats
 

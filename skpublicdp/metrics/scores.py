@@ -8,7 +8,9 @@ import numpy as np
 
 from skpublicdp._internal.parameters import PROBABILITY, check_values
 from skpublicdp.accounting import PrivacyReceipt
+from skpublicdp.metrics.counts import ScoreBins
 from skpublicdp.metrics.estimates import (
+    LabelMean,
     Statistic,
     accuracies,
     balanced_accuracy_statistic,
@@ -20,15 +22,13 @@ from skpublicdp.metrics.estimates import (
     roc_auc_kernel,
     roc_rates,
 )
-from skpublicdp.metrics.label_means import LabelMean
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
 from skpublicdp.metrics.residual_metrics import (
     RESIDUAL_METRICS,
+    NoisySums,
     residual_interval,
     residual_value,
 )
-from skpublicdp.metrics.residual_sums import NoisySums
-from skpublicdp.metrics.score_bins import ScoreBins
 from skpublicdp.metrics.score_intervals import extend_interval, share_interval
 from skpublicdp.typing import Floats
 

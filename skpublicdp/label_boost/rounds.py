@@ -17,7 +17,7 @@ from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.hypotheses.base import assumptions_of_class
-from skpublicdp.label_boost.privacy_plan import (
+from skpublicdp.label_boost.plan import (
     LabelBoostPlan,
     RelabellingRound,
     rounds_delta,
