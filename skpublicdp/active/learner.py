@@ -30,7 +30,6 @@ from skpublicdp.active.subsampling_plan import (
     SubsamplingPlan,
     make_plan,
     receipt_assumptions,
-    stage_name,
 )
 from skpublicdp.base_learner import (
     BaseDelegatingClassifier,
@@ -355,7 +354,8 @@ class SubsamplingActiveLearner(
         check_classes(base, classes)
         subset = draw_subset(plan, X, pool, queried, labels, ledger)
         ledger.read(plan.n_pool, len(public))
-        stage = stage_name(plan, base)
+        rows = f"{plan.n_drawn} rows drawn from {plan.n_pool}, {plan.n_queried} labelled"
+        stage = f"{type(base).__name__} on {rows}"
         sub_ledger = ledger.sub_ledger(
             ledger.event, name=stage, proof=SUBSAMPLING_PROOF, by_theorem=True
         )

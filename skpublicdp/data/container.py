@@ -131,7 +131,9 @@ class Container:
         frame = nw.from_dict(dict(zip(names, columns, strict=True)), schema, backend=backend)
         frame = _with_time_zones(frame, time_zones)
         if levels and self.library != "pyarrow":  # which has no ordered categories of text
-            frame = _with_levels(frame, levels)
+            for position, categories in levels.items():
+                ordered = nw.col(str(position)).cast(nw.Enum(categories))
+                frame = frame.with_columns(ordered)
         return self._with_labels(frame, names)
 
     def _with_labels(self, frame: Any, names: Sequence[str]) -> Any:
@@ -148,13 +150,6 @@ def _with_time_zones(frame: Any, time_zones: Sequence[str | None]) -> Any:
         if zone is not None:
             dates = nw.col(str(position)).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
             frame = frame.with_columns(dates)
-    return frame
-
-
-def _with_levels(frame: Any, levels: Mapping[int, Sequence[str]]) -> Any:
-    """Return a narwhals frame whose numbered columns of text have ordered categories."""
-    for position, categories in levels.items():
-        frame = frame.with_columns(nw.col(str(position)).cast(nw.Enum(categories)))
     return frame
 
 

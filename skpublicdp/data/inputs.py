@@ -45,7 +45,7 @@ from skpublicdp.data.schema import (
     parse_bounds,
 )
 from skpublicdp.data.streaming import RowSource, as_rows
-from skpublicdp.data.tables import ColumnType, Table, take_rows
+from skpublicdp.data.tables import Table, take_rows
 from skpublicdp.data.validation import as_numbers
 from skpublicdp.data.value_conversion import MAX_LISTED_COLUMNS, is_missing, types_with_dates
 from skpublicdp.exceptions import AmbiguousLabelWarning, TextColumnWarning, warn
@@ -213,6 +213,10 @@ def read_fit_inputs(
         )
     elif use_reference and not public_tables:
         sample = reference_in_place_of_public(schema, bounded)
+    message_types = table.types
+    if roles.stream is not None:
+        # a missing value can change the type of a chunk, so every type is nullable in messages
+        message_types = tuple(replace(type_, nullable=True) for type_ in table.types)
     return Dataset(
         schema=schema,
         X_public=sample.rows,
@@ -229,7 +233,7 @@ def read_fit_inputs(
         _positions=tuple(range(table.shape[1])),
         _encode=target.encode_chunk,
         _clamp=clamp,
-        _types=_types_for_errors(table, streamed=roles.stream is not None),
+        _types=message_types,
     )
 
 
@@ -316,17 +320,6 @@ def _public_target_mask(targets: Targets | None, n_public: int) -> Mask:
     if targets is not None:
         has_target[: len(targets.has_target)] = targets.has_target
     return has_target
-
-
-def _types_for_errors(table: Table, *, streamed: bool) -> tuple[ColumnType, ...]:
-    """Return the column types on which error messages depend.
-
-    A missing value can change the type of a streamed chunk, so all streamed columns are treated as
-    nullable.
-    """
-    if not streamed:
-        return table.types
-    return tuple(replace(type_, nullable=True) for type_ in table.types)
 
 
 def _assumptions(schema: Schema, roles: RowRoles, X_public: Any) -> tuple[str, ...]:

@@ -344,7 +344,9 @@ def check_mask(
     if array.dtype == bool:
         return array
     # objects, numbers or numpy's StringDType, which can contain missing values
-    if array.dtype.kind in "OiufT" and all(_is_boolean(value) for value in array.tolist()):
+    if array.dtype.kind in "OiufT" and all(
+        isinstance(value, bool | int | float) and value in (0, 1) for value in array.tolist()
+    ):
         return array.astype(bool)
     raise ValueError(
         f"{name} must contain True or False (or 1 or 0) for every row, but at least one value is "
@@ -368,11 +370,6 @@ def check_index(X: Any, **series_by_name: Any) -> None:
                 f"{name} must have the same index as X. Reorder it with {name}.loc[X.index], or "
                 f"pass {name}.to_numpy() if it is already in the order of X."
             )
-
-
-def _is_boolean(value: Any) -> bool:
-    """Indicate whether an entry of a mask is True, False, 1 or 0."""
-    return isinstance(value, bool | int | float) and value in (0, 1)
 
 
 def warn_if_sliced(n: int, n_public: int) -> None:

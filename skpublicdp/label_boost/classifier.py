@@ -422,11 +422,11 @@ class LabelBoostClassifier(
                 plan,
                 hypotheses,
                 fitted,
-                float(self.beta),
-                n_base,
-                lambda n: log_n_labelings(hypotheses, n, n_features, len(classes)),
-                accuracy,
-                len(classes),
+                beta=float(self.beta),
+                n_base=n_base,
+                log_n_labelings=lambda n: log_n_labelings(hypotheses, n, n_features, len(classes)),
+                base_accuracy=accuracy,
+                n_classes=len(classes),
             ),
         )
 
@@ -518,10 +518,10 @@ class LabelBoostClassifier(
             guarantee=lambda fitted, n_base: released_labeler_guarantee(
                 labeler,
                 fitted,
-                float(self.beta),
-                n_base,
-                n_rows,
-                accuracy,
+                beta=float(self.beta),
+                n_base=n_base,
+                n_rows=n_rows,
+                base_accuracy=accuracy,
             ),
         )
 

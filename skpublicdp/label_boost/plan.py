@@ -317,28 +317,36 @@ def tight_plan(
     """
     # error of the base learner times its ε and its number of rows, which is constant
     base_sample_cost = alpha * n_base_rows(alpha, beta, n_base)
-    plan = _plan_without_rounds(n_labelled, n_unlabelled, epsilon, delta)
+    base_epsilon, base_delta = epsilon_delta(mechanism_event(epsilon, delta))
+    # without rounds, the base learner has the labelled rows and the entire budget
+    plan = LabelBoostPlan(
+        n_labelled=n_labelled,
+        n_unlabelled=n_unlabelled,
+        rounds=(),
+        base_rows=n_labelled,
+        base_epsilon=base_epsilon,
+        base_delta=base_delta,
+    )
     if n_classes < 2:
         return plan  # with a single label every rule is the same
     best_error = math.inf if must_relabel else base_sample_cost / (float(epsilon) * n_labelled)
     for n_rounds in (1, 2):
-        proposal = _search_rounds(
+        error, rounds = _search_rounds(
             n_rounds,
             n_labelled,
             n_unlabelled,
-            float(epsilon),
-            base_sample_cost,
-            beta,
-            log_n_labelings,
-            n_classes,
-            _UNLIMITED if max_rows is None else max_rows,
+            epsilon=float(epsilon),
+            base_sample_cost=base_sample_cost,
+            beta=beta,
+            log_n_labelings=log_n_labelings,
+            n_classes=n_classes,
+            max_rows=_UNLIMITED if max_rows is None else max_rows,
         )
-        if proposal.error >= best_error:
+        if error >= best_error:
             continue
-        rounds = proposal.rounds
         base_epsilon, base_delta = affordable_base_budget(epsilon, delta, rounds, n_classes)
         if base_epsilon > 0:
-            best_error = proposal.error
+            best_error = error
             plan = replace(
                 plan,
                 rounds=rounds,
@@ -349,47 +357,22 @@ def tight_plan(
     return plan
 
 
-def _plan_without_rounds(
-    n_labelled: int, n_unlabelled: int, epsilon: Fraction, delta: Fraction
-) -> LabelBoostPlan:
-    """Return the plan that uses the labelled rows and the entire budget for the base learner."""
-    base_epsilon, base_delta = epsilon_delta(mechanism_event(epsilon, delta))
-    return LabelBoostPlan(
-        n_labelled=n_labelled,
-        n_unlabelled=n_unlabelled,
-        rounds=(),
-        base_rows=n_labelled,
-        base_epsilon=base_epsilon,
-        base_delta=base_delta,
-    )
-
-
 _UNLIMITED = 2**62  # more rows than there can be; fits an int64
 
 
-class _Proposal(NamedTuple):
-    """The rounds at the best grid point, and the error bound of a fit that uses these rounds."""
+def _search_grid(n_rounds: int, n_unlabelled: int, epsilon: float) -> tuple[Any, Any, Any]:
+    """Return the grid of all combinations of budgets and sizes that the search compares.
 
-    error: float  # error bound, which is infinite if no point of the grid has a bound
-    rounds: tuple[RelabellingRound, ...]  # the rounds, first to last; empty if there is no bound
+    Budgets are spaced geometrically and new rows in tenths. All arrays have the same shape, with
+    one axis for each quantity that varies.
 
-
-class _SearchGrid(NamedTuple):
-    """The grid of all combinations of budgets and sizes that the search compares.
-
-    All arrays have the same shape, with one axis for each quantity that varies.
+    Returns
+    -------
+    budgets_after, draw_steps, n_new : tuple of ndarray
+        For each round, the total ε of all later steps, the ε of its draw in units of 1 /
+        `EPSILON_STEPS`, and the number of unlabelled rows from which it samples. The last ε of
+        later steps is that of the base learner.
     """
-
-    # For each round, the total ε of all later steps. The last entry is the ε of the base learner.
-    budgets_after: tuple[Floats, ...]
-    # for each round, the ε of its draw in units of 1 / `EPSILON_STEPS`
-    draw_steps: tuple[Floats, ...]
-    # for each round, the number of unlabelled rows from which the round samples
-    n_new: tuple[Any, ...]
-
-
-def _search_grid(n_rounds: int, n_unlabelled: int, epsilon: float) -> _SearchGrid:
-    """Return the search grid, in which budgets are spaced geometrically and new rows in tenths."""
     n_points = GRID_POINTS[n_rounds]
     # subsampling permits steps with a larger ε than the fit; exp(300) does not overflow
     max_budget = min(max(4.0, 2 * epsilon), 300.0)
@@ -402,78 +385,72 @@ def _search_grid(n_rounds: int, n_unlabelled: int, epsilon: float) -> _SearchGri
     tenths = axes[-1].astype(np.int64)
     n_new_first = tenths * n_unlabelled // 10
     n_new = (n_new_first, n_unlabelled - n_new_first)
-    return _SearchGrid(
-        budgets_after=axes[:n_rounds], draw_steps=axes[n_rounds:-1], n_new=n_new[:n_rounds]
-    )
+    return axes[:n_rounds], axes[n_rounds:-1], n_new[:n_rounds]
 
 
 def _search_rounds(
     n_rounds: int,
     n_labelled: int,
     n_unlabelled: int,
+    *,
     epsilon: float,
     base_sample_cost: float,
     beta: float,
     log_n_labelings: LogLabelingCounts,
     n_classes: int,
     max_rows: int,
-) -> _Proposal:
-    """Return the rounds with the smallest error bound on a grid of budgets and sizes.
+) -> tuple[float, tuple[RelabellingRound, ...]]:
+    """Return the smallest error bound on a grid of budgets and sizes, and the rounds that have it.
 
-    The parameters are the same as in `tight_plan`, except for `base_sample_cost`, which is alpha
-    n_base. If no grid point has a bound, the error is infinite and there are no rounds.
+    The constant `base_sample_cost` is the error of the base learner times its ε and its number of
+    rows. If no grid point has a bound, the error is infinite and there are no rounds.
     """
-    grid = _search_grid(n_rounds, n_unlabelled, epsilon)
+    budgets_after, steps_by_round, new_by_round = _search_grid(n_rounds, n_unlabelled, epsilon)
     # labelled rows and remaining ε at the start of a round, for all points of the grid
-    labelled: Any = np.full(grid.n_new[0].shape, n_labelled)
+    labelled: Any = np.full(new_by_round[0].shape, n_labelled)
     budget: Any = epsilon
-    total_error = np.zeros(grid.n_new[0].shape)
+    total_error = np.zeros(labelled.shape)
     sampled_by_round = []
-    for budget_after, draw_steps, n_new in zip(*grid, strict=True):
-        u = np.exp(draw_steps / (2 * EPSILON_STEPS))  # exp(ε₀ / 2) for a draw at ε₀
+    for position in range(n_rounds):
+        budget_after, n_new = budgets_after[position], new_by_round[position]
+        draw_epsilon = steps_by_round[position] / EPSILON_STEPS
+        u = np.exp(draw_epsilon / 2)
         sampled = _max_sampled(labelled, budget, budget_after, n_classes - 1 + u)
         # an unlabelled row may be sampled in one round only, so it has the entire budget
         sampled_new = _max_sampled(n_new, epsilon, budget_after, float(n_classes))
         sampled = np.minimum(sampled, max_rows // 2)
         sampled_new = np.minimum(sampled_new, max_rows - sampled)
         n_relabelled = sampled + sampled_new
-        round_error = _round_error(
-            sampled, n_relabelled, draw_steps / EPSILON_STEPS, beta, log_n_labelings
-        )
+        log_size = log_n_labelings(np.maximum(n_relabelled, 1)) + math.log(1 / beta)
+        round_error = _round_error(sampled, draw_epsilon, log_size)
         total_error += np.where(sampled_new > 0, round_error, np.inf)
         sampled_by_round.append((sampled, sampled_new))
         labelled, budget = n_relabelled, budget_after
-    total_error += base_sample_cost / (grid.budgets_after[-1] * np.maximum(labelled, TINY_COUNT))
+    total_error += base_sample_cost / (budgets_after[-1] * np.maximum(labelled, TINY_COUNT))
     best = np.unravel_index(int(np.argmin(total_error)), total_error.shape)
     if not np.isfinite(total_error[best]):
-        return _Proposal(math.inf, ())
+        return math.inf, ()
 
     rounds: list[RelabellingRound] = []
     for position, (sampled, sampled_new) in enumerate(sampled_by_round):
         rounds.append(
             RelabellingRound(
                 n_labelled=rounds[-1].n_relabelled if rounds else n_labelled,
-                n_new=int(grid.n_new[position][best]),
+                n_new=int(new_by_round[position][best]),
                 sampled_labelled=int(sampled[best]),
                 sampled_new=int(sampled_new[best]),
-                epsilon=Fraction(int(grid.draw_steps[position][best]), EPSILON_STEPS),
+                epsilon=Fraction(int(steps_by_round[position][best]), EPSILON_STEPS),
             )
         )
-    return _Proposal(float(total_error[best]), tuple(rounds))
+    return float(total_error[best]), tuple(rounds)
 
 
-def _round_error(
-    sampled: Any,
-    n_relabelled: Any,
-    draw_epsilon: Any,
-    beta: float,
-    log_n_labelings: LogLabelingCounts,
-) -> Floats:
-    """Return a round's error bound of `tight_plan`, or infinity if the draw is too inaccurate.
+def _round_error(sampled: Any, draw_epsilon: Any, log_size: Any) -> Floats:
+    """Return a round's error bound, or infinity if its draw is too inaccurate.
 
-    All arrays have the shape of the grid.
+    All arrays have the shape of the grid. `log_size` is the logarithm of the number of labellings
+    divided by the failure probability.
     """
-    log_size = log_n_labelings(np.maximum(n_relabelled, 1)) + math.log(1 / beta)
     n_scored = np.maximum(sampled, TINY_COUNT)
     draw_error = 2 * log_size / (draw_epsilon * n_scored)
     sampling_error = np.sqrt(log_size / (2 * n_scored))

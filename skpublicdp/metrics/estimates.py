@@ -289,12 +289,6 @@ def accuracies(n_bins: int) -> RatioMetrics:
     return RatioMetrics(numerator, np.ones((2, n_bins)), np.zeros(n_bins - 1))
 
 
-def brier_scores(centers: Floats) -> RatioMetrics:
-    """Return the ratio for the Brier score, with bin centres as the predicted probabilities."""
-    numerator = np.stack([centers**2, (1 - centers) ** 2])
-    return RatioMetrics(numerator, np.ones_like(numerator), np.array(0.0), unbiased=True)
-
-
 def calibration_bins(n_bins: int) -> Floats:
     """Return which consecutive score bins are merged to form each calibration bin.
 

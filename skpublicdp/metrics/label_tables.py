@@ -209,14 +209,14 @@ def release_label_tables(
         The released confusion matrix.
     """
     n_labels, _, n_bins = exact.shape
-    name = f"{own_noise.noise_name} on rows of each label by its score"
+    stage = f"{own_noise.noise_name} on rows of each label by its score"
     own = ledger.add_noise(
-        exact[:, 1].copy(), TABLE_SENSITIVITY, own_noise, name=name, proof=SCORES_PROOF
+        exact[:, 1].copy(), TABLE_SENSITIVITY, own_noise, name=stage, proof=SCORES_PROOF
     )
-    name = f"{other_noise.noise_name} on rows of the other labels by the score of each label"
+    stage = f"{other_noise.noise_name} on rows of the other labels by the score of each label"
     sensitivity = others_sensitivity(n_labels)
     other = ledger.add_noise(
-        exact[:, 0].copy(), sensitivity, other_noise, name=name, proof=SCORES_PROOF
+        exact[:, 0].copy(), sensitivity, other_noise, name=stage, proof=SCORES_PROOF
     )
     is_own = np.repeat([False, True], n_bins)
     totals, clipped_totals = confusion.counts.sum(1), confusion.nonnegative.sum(1)

@@ -11,10 +11,10 @@ from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.metrics.counts import ScoreBins
 from skpublicdp.metrics.estimates import (
     LabelMean,
+    RatioMetrics,
     Statistic,
     accuracies,
     balanced_accuracy_statistic,
-    brier_scores,
     calibration,
     calibration_bins,
     confusion_shares,
@@ -442,7 +442,11 @@ class PrivateScores:
         if metric == "calibration_curve":
             return calibration(score_bins.n_bins, self._mean_predictions(table))
         assert score_bins.centers is not None
-        return brier_scores(score_bins.centers)
+        centers = score_bins.centers  # as the predicted probabilities
+        squared_errors = np.stack([centers**2, (1 - centers) ** 2])
+        return RatioMetrics(
+            squared_errors, np.ones_like(squared_errors), np.array(0.0), unbiased=True
+        )
 
     def _mean_predictions(self, table: NoisyTable) -> Floats:
         """Return the mean predicted probability of each calibration bin of a table.

@@ -274,7 +274,9 @@ class CandidateFamily:
         assert isinstance(rule, CandidateRule)
         chosen = self._prepared[rule.candidate]
         learner = copy(chosen.learner)
-        cover = _find_candidate_cover(drawn.cover, rule.candidate)
+        union = drawn.cover
+        covers: tuple[Any, ...] = union.covers if isinstance(union, UnionCover) else (union,)
+        cover = next(cover.cover for cover in covers if cover.candidate == rule.candidate)
         learner._store_rule(chosen.dataset, rule.inner, cover)
         if self._has_equal_weights:  # otherwise candidates are not scored on the same rows
             learner.certificate_ = drawn.certificate
@@ -348,10 +350,3 @@ class CandidateFamily:
             public_weight=self._prepared[0].public_weight,
             n_labelled=1,
         )
-
-
-def _find_candidate_cover(cover: Cover, candidate: int) -> Cover:
-    """Return the original cover of a candidate from a `UnionCover` or a `CandidateCover`."""
-    covers: tuple[Any, ...] = cover.covers if isinstance(cover, UnionCover) else (cover,)
-    member: CandidateCover = next(cover for cover in covers if cover.candidate == candidate)
-    return member.cover

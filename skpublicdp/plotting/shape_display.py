@@ -121,16 +121,11 @@ def _join_bins(
             upper_end = names[last_bin].split(" to ")[-1].removeprefix("<= ")
             ticks.append((position + 1.0, upper_end))
         elif not is_numeric or names[last_bin] == MISSING:
-            joined_name = _joined_name([names[k] for k in group])
+            joined_name = ", ".join(names[k] for k in group)
+            if len(group) > MAX_JOINED_NAMES:
+                joined_name = f"{names[group[0]]} and {len(group) - 1} others"
             ticks.append((position + 0.5, joined_name))
     return Side(pair.names[axis], groups, ticks)
-
-
-def _joined_name(names: list[str]) -> str:
-    """Return the tick label of joined categories: all names, or one name and a count."""
-    if len(names) > MAX_JOINED_NAMES:
-        return f"{names[0]} and {len(names) - 1} others"
-    return ", ".join(names)
 
 
 def draw_pair(

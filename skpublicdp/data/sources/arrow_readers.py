@@ -221,7 +221,8 @@ class RecordBatchesReader(RowReader):
         """Yield one table per record batch, with the schema of the first batch."""
         pa = optional_imports.pyarrow()
         for batch in self._batches():
-            if not has_same_columns(batch.schema, self._schema):
+            plain_empty = decode_dictionaries(batch.schema.empty_table())
+            if not plain_empty.schema.equals(self._empty().schema):
                 raise ReadError(
                     "All record batches must have the columns of the first batch, in the same "
                     "order and with the same types. Convert them, for example with "
@@ -451,13 +452,6 @@ def decode_dictionaries(table: Any) -> Any:
             decoded = table.column(position).cast(value_type(field.type))
             table = table.set_column(position, field.name, decoded)
     return table
-
-
-def has_same_columns(schema: Any, first_schema: Any) -> bool:
-    """Indicate whether two pyarrow schemas are equal after decoding dictionaries."""
-    decoded = decode_dictionaries(schema.empty_table()).schema
-    first_decoded = decode_dictionaries(first_schema.empty_table()).schema
-    return bool(decoded.equals(first_decoded))
 
 
 def is_path(source: Any) -> bool:
