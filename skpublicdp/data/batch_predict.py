@@ -40,11 +40,7 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
 
 
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
-    """Apply a function of a table to rows in memory, and warn about unknown categories.
-
-    The parameters are those of `predict_batches`, except that the rule can return a value of any
-    type.
-    """
+    """Return the result of a function of rows in memory, and warn about unknown categories."""
     table = read_table(estimator, X, reset=False, numeric=numeric)
     columns = _schema_columns(estimator)
     counting_table = _CategoryCountingTable(table.native, columns)

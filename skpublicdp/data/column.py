@@ -108,9 +108,7 @@ class Column:
     def as_numeric(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the encoded values of the column without clipping them to the bounds.
 
-        Numbers that equal their encoding keep their data type, since converting them to floats
-        would take time and memory. Floats keep their data type only if missing values are allowed,
-        because no check is needed in that case.
+        Numbers that equal their encoding and need no check keep their data type, which saves time.
         """
         kind = values.dtype.kind
         unchecked_kinds = "biuf" if self.nullable else "biu"
@@ -386,8 +384,7 @@ class Column:
     def display_order(self) -> list[int]:
         """Codes of a categorical column in display order, with `OTHER` and `MISSING` at the end.
 
-        Categories with a declared order come first and keep this order. Other categories are
-        sorted, with numbers in text compared numerically, so that "9" precedes "10".
+        Categories with a declared order come first. Others are sorted, and "9" precedes "10".
         """
         categories = self.values.tolist()
         rank = {category: number for number, category in enumerate(self.declared_order)}

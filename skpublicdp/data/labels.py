@@ -530,8 +530,7 @@ class LabelReader(TargetReader):
 def distinct_targets(target_reader: TargetReader, y: Any) -> NDArray[Any]:
     """Return the distinct values in a chunk of `y` that must be known before encoding.
 
-    This function generalises `target_reader.distinct` to any container. If the container can find
-    distinct values quickly, only these values are converted.
+    If the container can find distinct values quickly, only these values are converted.
     """
     distinct = distinct_values(y)
     return target_reader.distinct(target_reader.column(y if distinct is None else distinct))

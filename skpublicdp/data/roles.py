@@ -123,8 +123,7 @@ class PersonRows:
     def keep(self, ranks: Codes) -> Mask:
         """Return a mask of the kept rows, shape (n,).
 
-        `ranks` are distinct numbers, one for each crowded row. Each person keeps the rows with the
-        smallest ranks.
+        Each person keeps the crowded rows with the smallest of the distinct `ranks`.
         """
         persons = self.person_of_row[self.crowded]
         by_person = np.lexsort((ranks, persons))
@@ -358,8 +357,7 @@ def check_mask(
 def check_index(X: Any, **series_by_name: Any) -> None:
     """Raise ValueError if a pandas series and the frame `X` have different indexes.
 
-    Values are matched to rows by position. With different orders, the wrong rows would become
-    public, or rows would be assigned to the wrong person.
+    Values are matched to rows by position, so in another order the wrong rows would be public.
     """
     for name, series in series_by_name.items():
         if not (hasattr(X, "iloc") and hasattr(series, "iloc")) or len(series) != len(X):

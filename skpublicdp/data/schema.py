@@ -451,9 +451,8 @@ def _is_categorical(
 ) -> bool:
     """Indicate whether a column is categorical rather than numeric.
 
-    The declared type decides. A column of dtype object is categorical if its public values include
-    text or booleans. All columns of an array have the same type, so booleans in arrays are treated
-    as numbers.
+    The declared type decides, and in a column of dtype object public text or booleans. Booleans in
+    arrays are treated as numbers.
     """
     kind = types[0].kind
     if kind in (NUMBER, DATE):

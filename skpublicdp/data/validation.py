@@ -103,8 +103,6 @@ def check_types(table: Table) -> None:
 def keep_kinds(estimator: Any, table: Table, *, numeric: bool) -> None:
     """Store the column kinds declared at `fit` in an estimator without a schema.
 
-    An estimator with a schema compares columns with its schema, which has more information. All
-    columns of an array have the same type, so numbers and booleans in arrays have no declared kind.
     If an estimator accepts only numbers, columns of dtype object are treated as numeric, since a
     single private number written as text changes the dtype to object.
     """

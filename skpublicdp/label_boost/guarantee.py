@@ -146,10 +146,8 @@ def _disagreement_with_labeller(
 ) -> float:
     """Return a bound on the population fraction where base learner and last labeller disagree.
 
-    The labels that the base learner receives depend on its rows, so its own guarantee does not
-    apply. The bound moves from the population to these rows, adds the error of the draw, and
-    returns to the population. Each of the two moves applies one relative deviation bound
-    (docs/proofs/label_boost.md, "Error in the population").
+    The labels of the base learner depend on its rows, so its own guarantee does not apply. The
+    bound moves to these rows, adds the error of the draw, and returns to the population.
     """
     beta_share = beta / (2 if is_own_cover else 3)  # one share for each move and for the draw
     disagreement = cover_distance
@@ -180,8 +178,7 @@ def evaluated_accuracy(
     """Return an accuracy with the error that the guarantee of a fit requires.
 
     The declared function is called before any budget is spent, with public numbers alone, so that
-    an invalid function cannot make a fit fail afterwards. The parameters are those of
-    `_declared_disagreement`. An accuracy that the guarantee does not use is returned unchanged.
+    an invalid function cannot make a fit fail afterwards.
     """
     if accuracy is None or n_classes > 2:
         return accuracy
@@ -199,9 +196,7 @@ def _declared_disagreement(
 ) -> float:
     """Return a bound on the population fraction where base learner and labeller disagree.
 
-    The declared error on the base learner's rows is converted to the population by a relative
-    deviation bound. The bound holds for all pairs of a labeller and a rule of the base learner,
-    since both depend on these rows.
+    The relative deviation bound holds for all pairs of a labeller and a rule of the base learner.
     """
     log_pairs = log_labellers + log_growth(2 * n, accuracy.vc_dimension)
     error_on_rows = accuracy.error_on_rows(n, epsilon, beta / 2)

@@ -95,14 +95,7 @@ class SplitLabelings(EnumeratedLabelings):
         self._feature, self._min_rank = feature, min_rank
 
     def errors(self, y: Codes) -> Integers:
-        """Return the errors on the first ``len(y)`` rows, whose labels are y.
-
-        Returns
-        -------
-        ndarray of int64, shape (n_pairs * n_splits + n_classes,)
-            Errors of all splits for the first pair of labels, then for the second pair and so on,
-            followed by the errors of the constant labellings.
-        """
+        """Return the errors of all splits, pair by pair of labels, and then of the constants."""
         n_of_label = np.bincount(y, minlength=self._n_classes)
         n_above = self._count_above(y)  # (n_classes, n_splits)
         n_below = n_of_label[:, None] - n_above
@@ -246,8 +239,7 @@ class IntervalLabelings(EnumeratedLabelings):
     def errors(self, y: Codes) -> Integers:
         """Return the errors of all intervals and the empty interval on the first ``len(y)`` rows.
 
-        The empty interval mislabels every row with label 1. Including a rank in an interval adds an
-        error for each of its zeros and removes one for each of its ones.
+        Including a rank adds an error for each of its zeros and removes one for each of its ones.
         """
         n_ranks = int(self._ranks.max()) + 1
         counts = count_rows(y, self._ranks[: len(y)], (2, n_ranks))
@@ -304,8 +296,7 @@ class GridLabelings(EnumeratedLabelings):
     def errors(self, y: Codes) -> Integers:
         """Return the errors of all bounding boxes and the empty box on the first ``len(y)`` rows.
 
-        The empty box mislabels every row with label 1. Including a cell in a box adds an error for
-        each of its zeros and removes one for each of its ones.
+        Including a cell adds an error for each of its zeros and removes one for each of its ones.
         """
         n_cells = math.prod(self._shape)
         labelled_cells = self._cell_of_row[: len(y)]

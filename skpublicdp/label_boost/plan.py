@@ -261,11 +261,7 @@ TINY_COUNT = 1e-9
 def choose_plan(
     hypotheses: HypothesisClass, n_features: int, n_classes: int, **settings: Any
 ) -> LabelBoostPlan:
-    """Return the sizes and budgets of a fit, based only on public numbers.
-
-    `hypotheses` is the class used for relabelling, which `relabelling.check_relabelling` has
-    accepted, and `settings` contains further arguments of `tight_plan`.
-    """
+    """Return the sizes and budgets of a fit, based only on public numbers and the class."""
     return tight_plan(
         **settings,
         log_n_labelings=lambda n: log_n_labelings(hypotheses, n, n_features, n_classes),
@@ -363,15 +359,8 @@ _UNLIMITED = 2**62  # more rows than there can be; fits an int64
 def _search_grid(n_rounds: int, n_unlabelled: int, epsilon: float) -> tuple[Any, Any, Any]:
     """Return the grid of all combinations of budgets and sizes that the search compares.
 
-    Budgets are spaced geometrically and new rows in tenths. All arrays have the same shape, with
-    one axis for each quantity that varies.
-
-    Returns
-    -------
-    budgets_after, draw_steps, n_new : tuple of ndarray
-        For each round, the total ε of all later steps, the ε of its draw in units of 1 /
-        `EPSILON_STEPS`, and the number of unlabelled rows from which it samples. The last ε of
-        later steps is that of the base learner.
+    For each round, the grid has the ε of all later steps, the ε of its draw in units of 1 /
+    `EPSILON_STEPS`, and the number of unlabelled rows from which it samples.
     """
     n_points = GRID_POINTS[n_rounds]
     # subsampling permits steps with a larger ε than the fit; exp(300) does not overflow

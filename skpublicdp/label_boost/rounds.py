@@ -78,10 +78,8 @@ def rows_for_base_learner(
 def _new_rows_by_round(plan: LabelBoostPlan, n_unlabelled: int, ledger: Ledger) -> list[Codes]:
     """Return the positions of the unlabelled rows sampled in each round.
 
-    Each round samples from its own block of `n_new` unlabelled rows, and the blocks are the parts
-    of a random order. `LabelBoostPlan` ensures that there are enough rows for all blocks. The
-    sampled rows are then disjoint random subsets. They are sampled together and divided in random
-    order, which has the same distribution.
+    Sampling all rows together and dividing them in random order has the same distribution as
+    sampling from blocks of a random order, one block of `n_new` rows for each round.
     """
     sizes = [relabelling.sampled_new for relabelling in plan.rounds]
     sampled = ledger.subset(n_unlabelled, sum(sizes))[ledger.order(sum(sizes))]

@@ -94,8 +94,8 @@ def label_codes(name: str, labels: Any, classes: list[Any]) -> Codes:
 def unknown_as_error(codes: Codes, predicted: Codes, n_labels: int) -> tuple[Codes, Codes]:
     """Replace each unknown true label with a wrong class, so it is counted as an error.
 
-    The wrong class is the class that follows the predicted class. An unknown prediction is replaced
-    with the class that follows the true label.
+    The wrong class follows the predicted class. An unknown prediction becomes the class after the
+    true label.
     """
     predicted = np.where(predicted < 0, (codes + 1) % n_labels, predicted)
     return np.where(codes < 0, (predicted + 1) % n_labels, codes), predicted

@@ -135,8 +135,7 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     """Return the share of the budget for the number of correct predictions.
 
     The share is the geometric mean of `MAX_ACCURACY_SHARE` and the share at which the noise is
-    `TARGET_NOISE_RATIO` · √n, clipped to the allowed range. As a result, the noise of both releases
-    decreases as the budget grows.
+    `TARGET_NOISE_RATIO` · √n, so that the noise of both releases decreases as the budget grows.
 
     Examples
     --------

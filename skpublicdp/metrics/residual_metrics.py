@@ -82,8 +82,8 @@ def scaled_rows(
 ) -> tuple[Floats, Floats]:
     """Return residuals in [0, 1] and outcomes in [-1/2, 1/2], in units of the width of the bounds.
 
-    Outcomes and predictions are clipped to the bounds. If the outcome or the prediction is missing,
-    the residual is set to 1 and the outcome to the middle of its range.
+    Outcomes and predictions are clipped to the bounds. Without one of them, the residual is 1 and
+    the outcome the middle of its range.
     """
     low, high = bounds
     width = high - low

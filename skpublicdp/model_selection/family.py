@@ -107,9 +107,8 @@ class CandidateCover(Cover):
     def _score_offset(self, rate: float) -> int:
         """Return by how much public rows decrease the log normaliser, in units of one error.
 
-        This offset is subtracted from all error counts of the candidate. Public rows then only
-        shift probability between the rules of the same candidate. Public rows change the odds
-        between candidates by at most e^rate, since the offset is rounded down to an integer.
+        Subtracted from all error counts of the candidate, the offset lets public rows change only
+        the odds between its own rules, up to a factor e^rate since it is rounded down.
         """
         public_rows = slice(self.scored.n_private, None)
         X, weights = self.scored.X[public_rows], self.scored.weights[public_rows]

@@ -246,10 +246,8 @@ class BudgetSplit(NamedTuple):
 def split_budget(ledger: Ledger, n_kinds: int, share: float) -> BudgetSplit:
     """Split a ledger's budget among the trials, the choice and the final fit.
 
-    Trials and choice together receive a fraction `share` of the budget. The ε of the choice is the
-    smaller of two values: an equal share, and the ε for which the exponential mechanism has an
-    excess error of at most `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`. The trials
-    receive equal parts of the remaining budget.
+    Trials and choice together receive a fraction `share` of the budget. The ε of the choice is at
+    most that of an excess error of `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`.
     """
     search_share = exact_fraction(share)
     equal_epsilon = ledger.epsilon * search_share / (n_kinds + 1)

@@ -358,8 +358,7 @@ def conform_table(table: Any, schema: Any, reader_kind: str) -> Any:
 def has_schema(file: Any, schema: Any) -> bool:
     """Indicate whether a Parquet file has the same schema as its dataset.
 
-    The names of the file's folders also define columns. Dictionary-encoded and plain columns with
-    the same value type are treated as equal.
+    Names of folders define columns, and dictionary-encoded columns equal plain ones.
     """
     expected = {field.name: value_type(field.type) for field in schema}
     actual = {name: expected.get(name) for name in folder_values(file)}

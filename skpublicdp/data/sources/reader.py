@@ -260,8 +260,7 @@ def rechunk(tables: Iterable[Any], rows: int) -> Iterator[Any]:
 def is_instance(candidate: Any, module: str, *names: str) -> bool:
     """Indicate whether an object is an instance of a class from an optional package.
 
-    The package is not imported. If the package has not been imported before, the object cannot be
-    an instance of its classes.
+    The package is not imported: without an import, no object can be an instance of its classes.
     """
     loaded = sys.modules.get(module)
     if loaded is None:

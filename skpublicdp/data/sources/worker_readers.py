@@ -185,8 +185,7 @@ class DaskReader(WorkerReader):
     def can_pair(self, labels: SourceColumn | None) -> bool:
         """Indicate whether workers can read labels together with the rows of a partition.
 
-        Reading both together is possible if the labels are in local memory or are partitioned in
-        the same way as the rows.
+        The labels must be in local memory or partitioned in the same way as the rows.
         """
         if labels is None or isinstance(labels.reader, MemoryReader):
             return True
@@ -204,8 +203,7 @@ class DaskReader(WorkerReader):
     ) -> Result:
         """Return (sum, None) for the result tables of all chunks, or (None, exception).
 
-        The workers add up partial sums in a tree, so only one table is sent to this process. The
-        parameters are those of `run`.
+        The workers add up partial sums in a tree, so only one table is sent to this process.
         """
         partial_sums = self._delay_partitions(sum_partition, task, columns, labels)
         while len(partial_sums) > 1:
