@@ -327,10 +327,7 @@ class PublicFit(HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
         return X
 
     def _validate_separate(self, X: Any, X_public: Any) -> Any:
-        """Return the validated rows of the argument `X_public`.
-
-        The columns are compared with the validated rows `X`, as in `check_separate`.
-        """
+        """Return the validated rows of `X_public`, whose columns must be those of `X`."""
         try:
             public = self._validate(X_public, reset=False, name="X_public")
         except (TypeError, ValueError) as error:

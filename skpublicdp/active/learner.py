@@ -262,7 +262,7 @@ class SubsamplingActiveLearner(
 
     @all_or_nothing
     def query(self, X: Any, y: Any = None, *, groups: Any = None) -> Codes:
-        """Return randomly drawn rows of the pool, which are to be labelled.
+        """Draw random rows of the pool, which are to be labelled.
 
         Parameters
         ----------

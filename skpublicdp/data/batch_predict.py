@@ -154,7 +154,7 @@ class _CategoryCountingTable(Table):
     def map_distinct(
         self, position: int, encode: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> NDArray[Any]:
-        """Return the codes of a column as in `Table`, and add the column's categories to `counts`.
+        """Return the codes of a column's values, and add the column's categories to `counts`.
 
         The code of a value and its status (known, unknown or missing) are packed into one integer,
         so that a single lookup per distinct value suffices.

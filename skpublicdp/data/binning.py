@@ -282,8 +282,7 @@ class Bins:
     def sample_public_values(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
         """Decode bins to encoded rows, using a random public value from each bin.
 
-        Values in different columns are drawn independently. A bin without public values is replaced
-        by its midpoint. The parameters are those of `representatives`.
+        Columns are drawn independently. A bin without public values is replaced by its midpoint.
         """
         rows = self.representatives(codes, X_public, schema)
         generator = np.random.default_rng(0)  # fixed: rows depend on codes and public rows only

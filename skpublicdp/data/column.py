@@ -237,7 +237,7 @@ class Column:
         return self.is_datetime or self.offset != 0
 
     def format(self, number: float) -> str:
-        """Format an encoded number or date in the user's units, as in `format_all`."""
+        """Format an encoded number or date in the user's units."""
         (text,) = self.format_all([number])
         return text
 

@@ -142,10 +142,7 @@ class Dataset:
         )
 
     def fold(self, f: Callable[[Floats, NDArray[Any]], R], n_jobs: int | None = None) -> R:
-        """Return the sum of f(X, y) over chunks, an integer array or a tuple of integer arrays.
-
-        The parameters are as in `map`.
-        """
+        """Return the sum of f(X, y) over chunks, an integer array or a tuple of integer arrays."""
         chunk_function = self._on_chunk(f, self._encoded)
         return self._source.fold(
             chunk_function, columns=self._positions, n_jobs=n_jobs, keep_dictionaries=True

@@ -501,17 +501,7 @@ def read_partially_labelled(
 def _read_labels(
     y: Any, public: Mask, is_labelled: ArrayLike | None, classes: ArrayLike | None
 ) -> tuple[Mask, NDArray[Any]]:
-    """Return a mask of the labelled private rows, shape (n,), and the labels of these rows.
-
-    Parameters
-    ----------
-    y : array-like, shape (n,)
-        Labels of all rows.
-    public : ndarray of bool, shape (n,)
-        Mask of the public rows.
-    is_labelled, classes
-        As in `read_partially_labelled`.
-    """
+    """Return a mask of the labelled private rows, shape (n,), and the labels of these rows."""
     n = len(public)
     if is_labelled is not None:
         labelled = check_mask(is_labelled, n, "is_labelled", "unlabelled") & ~public

@@ -309,7 +309,7 @@ def _convert_exactly(label: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def labels_equal(one: NDArray[Any], other: NDArray[Any]) -> Mask:
-    """Return whether the two labels of each row are equal, for labels as in `label_positions`.
+    """Return whether the two labels of each row are equal, where numbers are compared exactly.
 
     Objects that are not labels must differ from everything.
     """

@@ -233,7 +233,7 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
     name : str
         Name of the column in messages.
     description : tuple, list or dict
-        Description of the column, as in `describe_columns`.
+        Bounds, bounds with a typical value, or categories with or without shares.
     quantiles : ndarray, shape (n,)
         Quantile levels of the n values to generate.
     """
@@ -257,9 +257,8 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
 def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) -> NDArray[Any]:
     """Return numbers or dates for the description (low, high) or (low, high, typical).
 
-    Without a typical value, the distribution is uniform. Otherwise, the distance from the typical
-    value at the quantile level q grows with the square of 2q - 1, so that `typical` is the median
-    and most values are close to the median. The parameters are those of `_column_values`.
+    Without a typical value, the distribution is uniform. Otherwise, the distance from this median
+    at the quantile level q grows with the square of 2q - 1, so most values are close to it.
     """
     is_date = not all(isinstance(end, int | float | np.number) for end in description)
     ends: Any = description

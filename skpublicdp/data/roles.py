@@ -444,7 +444,6 @@ def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
     """Raise ValueError if public rows share memory with `X` or have columns of different kinds.
 
     If the number of public rows suggests that cross-validation has split them, a warning is issued.
-    The parameters are those of `read_public`.
     """
     if n_rows is None and _overlap(X, public):
         raise ValueError(SHARED_MEMORY)

@@ -236,7 +236,7 @@ class Schema:
         """Yield (position, codes) for each column, using the function for this column in `coders`.
 
         Errors about numbers are raised after the last column, so that they do not reveal which
-        numeric column is invalid. The parameters are those of `encode` and `codes`.
+        numeric column is invalid.
         """
         refusal = self._invalid_numbers_error(types or table.types)
         is_invalid = False

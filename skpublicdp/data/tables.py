@@ -316,11 +316,7 @@ def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
 
 
 def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]]) -> NDArray[Any]:
-    """Return the codes of a pyarrow text column. Each distinct string in a chunk is encoded once.
-
-    The parameters are those of `Table.map_distinct`, except that `column` is a
-    `pyarrow.ChunkedArray`.
-    """
+    """Return the codes of a pyarrow text column, encoding each string of a chunk once."""
     no_codes = encode(object_array([None]))[:0]  # dtype if there are no chunks
     codes_of_chunks = [no_codes]
     for chunk in column.chunks:

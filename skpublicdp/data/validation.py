@@ -315,10 +315,7 @@ def check_columns(
     name: str = "X",
     kinds: bool = True,
 ) -> Table:
-    """Validate column names and types, and return the table with columns in the order of `fit`.
-
-    The parameters are those of `read_table`.
-    """
+    """Validate column names and types, and return the table with columns in the order of `fit`."""
     table = _in_fitted_order(estimator, table, reset=reset, name=name)
     check_types(table)
     if numeric and table.is_frame:
@@ -407,8 +404,7 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
     """Return the table with its columns in the order of `fit`.
 
     If `reset`, the feature names and the number of features are set on the estimator. Otherwise,
-    they are compared for frames of all libraries, with the same errors as in scikit-learn. The
-    parameters are those of `read_table`.
+    they are compared for frames of all libraries, with the errors of scikit-learn.
     """
     labels = table.labels if table.is_frame else ()
     is_text = [isinstance(label, str) for label in labels]

@@ -355,10 +355,9 @@ def _tight_sizes(
     realizable: bool,
     max_rows: int | None,
 ) -> SampleSize:
-    """Return the sample sizes of `n_label_boost` with the tight constants, see its Notes.
+    """Return the sample sizes of `n_label_boost` with the tight constants of its notes.
 
-    The parameters are the same as in `n_label_boost`. `max_rows` is the maximum number of rows that
-    one round can relabel.
+    `max_rows` is the maximum number of rows that one round can relabel.
     """
 
     def log_n_labelings(n: int) -> float:

@@ -654,7 +654,7 @@ class HalfplaneLabelings(EnumeratedLabelings):
         Parameters
         ----------
         sectors, slopes : ndarray, shape (n_directions,)
-            Directions as in `_slopes`, sorted by angle.
+            Directions in the upper half-plane, sorted by angle.
 
         Returns
         -------

@@ -352,7 +352,7 @@ class Ledger:
         return None if self.secure else self._bits.bits(count)
 
     def split(self, n_parts: int) -> tuple[Ledger, ...]:
-        """Return one ledger for each of `n_parts` disjoint sets of rows (parallel composition).
+        """Split the ledger into one for each of `n_parts` disjoint sets (parallel composition).
 
         Each new ledger receives the entire plan, since a replaced row belongs to only one set.
         Afterwards, this ledger can no longer record events. The assignment of rows to sets and the

@@ -99,15 +99,11 @@ def search_cover(search: RuleSearch, *, beta: float) -> DrawnRule:
     """
     cover, ledger = search.cover, search.ledger
     group_sensitivity = search.sensitivity * ledger.rows_per_person
-    n_draws = (
-        int(cover.rounds)
-        if cover.rounds != "auto"
-        else n_rounds(
-            cover.refinable_members.size,
-            max(search.scored // group_sensitivity, 1),
-            float(search.epsilon),
-        )
-    )
+    if cover.rounds == "auto":
+        n_scored = max(search.scored // group_sensitivity, 1)
+        n_draws = n_rounds(cover.refinable_members.size, n_scored, float(search.epsilon))
+    else:
+        n_draws = int(cover.rounds)
     if cover.equal_rounds:
         draws = [Draw(search.epsilon / n_draws)] * n_draws
         plan: Event = Steps(tuple(draws))

@@ -306,7 +306,7 @@ class GenericLearnerClassifier(CoverClassifier):
         return rows
 
     def _prepare(self, rows: LabelledRows, ledger: Ledger) -> _SanitizedSearch:
-        """Return the cover built from the sanitized rows, and the labelled rows used for scoring.
+        """Store the sanitized rows, and return their cover and the labelled rows for scoring.
 
         The two steps use disjoint rows, so each can spend the entire privacy budget (parallel
         composition).

@@ -216,15 +216,7 @@ class DaskReader(WorkerReader):
     def _delay_partitions(
         self, function: Any, task: ChunkTask, columns: Sequence[int], labels: SourceColumn | None
     ) -> list[Any]:
-        """Return delayed calls of a function, one for each non-empty partition.
-
-        Parameters
-        ----------
-        function : callable
-            `map_partition` or `sum_partition`.
-        task, columns, labels
-            As in `run`.
-        """
+        """Return delayed calls of `map_partition` or `sum_partition` on non-empty partitions."""
         # the mask is sent in slices, and the rest of the task only once
         delayed_task = optional_imports.dask().delayed(
             task.with_mask(None, 0), pure=False, traverse=False
@@ -432,10 +424,7 @@ def map_partition(
 def sum_partition(
     task: ChunkTask, table: Any, y: Any, mask: Any, template: Any, start: int, length: int
 ) -> Result:
-    """Return (sum, None) for the result tables of all chunks of a partition, or (None, exception).
-
-    The parameters are those of `map_partition`.
-    """
+    """Return (sum, None) for the tables of all chunks of a partition, or (None, exception)."""
     table, failure = check_partition(table, template, length)
     if failure is not None:
         return None, failure
@@ -514,7 +503,7 @@ class SparkReader(WorkerReader):
     ) -> Result:
         """Return (sum, None) for the result tables of all chunks, or (None, exception).
 
-        Each partition sends a single table to the driver. The parameters are those of `run`.
+        Each partition sends a single table to the driver.
         """
         outputs = self.reading(self._map_partitions, partial(sum_chunks, task), columns)
         rows = self.reading(outputs.collect)
@@ -583,10 +572,7 @@ def _outputs(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
 
 
 def map_chunks(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
-    """Yield (number of rows, Result) for each chunk of a partition, up to the first failure.
-
-    The parameters are those of `_outputs`.
-    """
+    """Yield (number of rows, Result) for each chunk of a partition, up to the first failure."""
     for n_rows, (result, failure) in _outputs(task, tables):
         yield n_rows, (result, failure)
         if failure is not None:
@@ -594,10 +580,7 @@ def map_chunks(task: ChunkTask, tables: Iterator[Any]) -> Iterator[Output]:
 
 
 def sum_chunks(task: ChunkTask, tables: Iterator[Any]) -> list[Output]:
-    """Return [(number of rows, Result)] for the sum over the chunks of a partition, if any.
-
-    The parameters are those of `_outputs`.
-    """
+    """Return [(number of rows, Result)] for the sum over the chunks of a partition, if any."""
     heights: list[int] = []
 
     def results() -> Iterator[Result]:
