@@ -19,7 +19,6 @@ from skpublicdp.data.sources import optional_imports
 from skpublicdp.data.sources.reader import (
     CHUNK_ROWS,
     RowReader,
-    check_distinct_names,
     is_instance,
     pick_from_tables,
 )
@@ -54,9 +53,7 @@ class DatasetReader(RowReader):
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
-        self.names = tuple(dataset.schema.names)
-        self.n_columns = len(self.names)
-        check_distinct_names(self.names, self.kind)
+        self.name_columns(dataset.schema.names)
 
     def _count(self) -> int:
         return int(self._dataset.count_rows())
@@ -85,9 +82,8 @@ class DatasetReader(RowReader):
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         """Yield tables with these columns, file by file if possible, or else by Arrow's scanner."""
-        assert self.names is not None
         pa = optional_imports.pyarrow()
-        names = [self.names[c] for c in columns]
+        names = self.names_of(columns)
         if self._files:
             for file in self._files:
                 yield from read_batches(file, names, self._dataset.schema)
@@ -114,8 +110,7 @@ class DatasetReader(RowReader):
         if not self._files:
             yield from super()._take(columns, positions)
             return
-        assert self.names is not None
-        names, stop = [self.names[c] for c in columns], 0
+        names, stop = self.names_of(columns), 0
         for file in self._files:
             for i, row_group in enumerate(file.row_groups):
                 start, stop = stop, stop + row_group.num_rows
@@ -187,9 +182,7 @@ class RecordBatchesReader(RowReader):
             raise ValueError(ONE_SHOT)
         self._source, self._last_iterator = source, None
         self._schema = self.reading(self._first_batch).schema
-        self.names = tuple(self._schema.names)
-        self.n_columns = len(self.names)
-        check_distinct_names(self.names, self.kind)
+        self.name_columns(self._schema.names)
 
     def _batches(self) -> Iterator[Any]:
         """Yield all record batches of a new pass over the rows."""
@@ -253,9 +246,7 @@ class ArrowStreamReader(RowReader):
     def __init__(self, source: Any) -> None:
         self._source = source
         self._schema = self.reading(self._read_schema)
-        self.names = tuple(self._schema.names)
-        self.n_columns = len(self.names)
-        check_distinct_names(self.names, self.kind)
+        self.name_columns(self._schema.names)
 
     @property
     def ordered(self) -> bool:
@@ -282,10 +273,9 @@ class ArrowStreamReader(RowReader):
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         """Yield one table per record batch, with the types of `empty`."""
-        assert self.names is not None
         pa = optional_imports.pyarrow()
         # a table without columns has no rows, so at least one column is selected
-        names = [self.names[c] for c in columns or [0]]
+        names = self.names_of(columns or [0])
         fields = [self._schema.field(name) for name in names]
         schema = pa.schema(fields)
         with contextlib.closing(self._open(names)) as batches:
@@ -511,9 +501,7 @@ class DuckDBReader(RowReader):
 
     def __init__(self, relation: Any) -> None:
         self._relation = relation
-        self.names = tuple(relation.columns)
-        self.n_columns = len(self.names)
-        check_distinct_names(self.names, self.kind)
+        self.name_columns(relation.columns)
 
     @cached_property
     def ordered(self) -> bool:
@@ -542,9 +530,8 @@ class DuckDBReader(RowReader):
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         """Yield one table for each Arrow batch of the streamed query."""
-        assert self.names is not None
         pa = optional_imports.pyarrow()
-        quoted = ('"' + self.names[c].replace('"', '""') + '"' for c in columns)
+        quoted = ('"' + name.replace('"', '""') + '"' for name in self.names_of(columns))
         # a relation without columns has no rows, so all columns are read if none is requested
         relation = self._relation.project(", ".join(quoted)) if columns else self._relation
         # an open reader would block the connection
@@ -588,8 +575,7 @@ class PolarsReader(RowReader):
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self.names = tuple(self.reading(frame.collect_schema).names())
-        self.n_columns = len(self.names)
+        self.name_columns(self.reading(frame.collect_schema).names())
 
     @cached_property
     def ordered(self) -> bool:
@@ -609,6 +595,5 @@ class PolarsReader(RowReader):
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         """Yield one frame for each batch of the streamed query."""
-        assert self.names is not None
-        frame = self._frame.select([self.names[c] for c in columns]) if columns else self._frame
+        frame = self._frame.select(self.names_of(columns)) if columns else self._frame
         yield from frame.collect_batches(chunk_size=CHUNK_ROWS, maintain_order=True)

@@ -96,6 +96,17 @@ class RowReader(ABC):
         """Convert the columns of a table that was read to the types of `empty`."""
         return table
 
+    def name_columns(self, names: Iterable[str]) -> None:
+        """Store the names of the columns, which must be distinct."""
+        self.names = tuple(names)
+        self.n_columns = len(self.names)
+        check_distinct_names(self.names, self.kind)
+
+    def names_of(self, columns: Sequence[int]) -> list[str]:
+        """Return the names of columns given by position."""
+        assert self.names is not None
+        return [self.names[column] for column in columns]
+
     def empty(self, columns: Sequence[int]) -> Any:
         """Return an empty table with these columns and the types of the rows."""
         table = self.reading(self._empty)

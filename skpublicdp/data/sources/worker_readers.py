@@ -450,9 +450,7 @@ class SparkReader(WorkerReader):
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self.names = tuple(frame.columns)
-        self.n_columns = len(self.names)
-        check_distinct_names(self.names, self.kind)
+        self.name_columns(frame.columns)
 
     @property
     def ordered(self) -> bool:
@@ -530,10 +528,9 @@ class SparkReader(WorkerReader):
         columns : sequence of int
             Positions of the columns that are read.
         """
-        assert self.names is not None
         pa = optional_imports.pyarrow()
         # if no columns are requested, one column is still read for all rows
-        names = [self.names[c] for c in columns or [0]]
+        names = self.names_of(columns or [0])
         fields = [self._schema.field(name) for name in names]
         schema = pa.schema(fields)
         kind = self.kind  # the workers do not get the reader
