@@ -19,7 +19,6 @@ from skpublicdp._internal.html_repr import HTMLReprMixin
 from skpublicdp._internal.parameters import all_or_nothing, check_parameters
 from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp._internal.versions import VersionedMixin
-from skpublicdp.data.kinds import check_types, infer_public_kind
 from skpublicdp.data.public_rows import (
     DescribedRows,
     is_described,
@@ -46,7 +45,9 @@ from skpublicdp.data.tables import (
 )
 from skpublicdp.data.validation import (
     check_container,
+    check_types,
     declared_kinds,
+    infer_public_kind,
     read_array,
     read_table,
 )
@@ -326,10 +327,7 @@ class PublicFit(HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
         return X
 
     def _validate_separate(self, X: Any, X_public: Any) -> Any:
-        """Return the validated rows of the argument `X_public`.
-
-        The columns are compared with the validated rows `X`, as in `check_separate`.
-        """
+        """Return the validated rows of `X_public`, whose columns must be those of `X`."""
         try:
             public = self._validate(X_public, reset=False, name="X_public")
         except (TypeError, ValueError) as error:

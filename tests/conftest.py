@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 
-from tests.internals.data import persons
+from tests.internals.data import roles
 
 COMMON = {"deadline": None, "derandomize": True, "database": None}
 settings.register_profile("repeatable", max_examples=40, **COMMON)
@@ -20,4 +20,4 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 @pytest.fixture
 def keep_first_rows(monkeypatch):
     """Persons keep their first rows, which is one of the choices that a fit may draw."""
-    monkeypatch.setattr(persons, "random_ranks", lambda n, ledger: np.arange(n))
+    monkeypatch.setattr(roles, "random_ranks", lambda n, ledger: np.arange(n))

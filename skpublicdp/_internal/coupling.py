@@ -97,16 +97,19 @@ def _differ(reference: NDArray[Any], result: NDArray[Any], compared: Mask | None
     """
     if reference.shape != result.shape:
         return True
-    compared = np.ones(len(reference), dtype=bool) if compared is None else compared
+    if compared is None:
+        compared = np.ones(len(reference), dtype=bool)
     first, second = reference[compared], result[compared]
     if first.dtype.kind == second.dtype.kind == "f":
-        precision = np.sqrt(max(np.finfo(first.dtype).eps, np.finfo(second.dtype).eps))
+        machine_precision = max(np.finfo(first.dtype).eps, np.finfo(second.dtype).eps)
         finite = np.where(np.isfinite(reference), reference, 0)
         magnitudes = np.abs(finite).max(axis=0, initial=0)
-        tolerances = precision * np.broadcast_to(magnitudes, first.shape)
+        tolerances = np.sqrt(machine_precision) * magnitudes
         with np.errstate(all="ignore"):
-            is_near = np.abs(first - second) <= tolerances
-        return not bool(np.all(is_near | (first == second) | np.isnan(first) & np.isnan(second)))
+            is_close = np.abs(first - second) <= tolerances
+        is_close |= first == second  # infinities
+        is_close |= np.isnan(first) & np.isnan(second)
+        return not bool(np.all(is_close))
     both_missing = (first != first) & (second != second)  # NaN is not equal to itself
     is_equal, error = call_silently(lambda: bool(np.all((first == second) | both_missing)))
     return error is None and not is_equal

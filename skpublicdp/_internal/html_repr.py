@@ -142,9 +142,10 @@ def _setting_text(value: Any) -> str:
     if isinstance(value, str | bool | int | float | np.number):
         return str(value)
     if isinstance(value, dict):
-        text = ", ".join(f"{key}: {_setting_text(item)}" for key, item in value.items())
+        texts = [f"{key}: {_setting_text(item)}" for key, item in value.items()]
     elif isinstance(value, list | tuple):
-        text = ", ".join(map(_setting_text, value))
+        texts = list(map(_setting_text, value))
     else:
         return type(value).__name__
+    text = ", ".join(texts)
     return text if len(text) <= MAX_SETTING_LENGTH else type(value).__name__

@@ -322,7 +322,8 @@ def _gaussian_delta(mu: float, logarithms: Floats) -> Floats:
     """
     z = logarithms / mu - mu / 2
     upper_tail = ndtr(-z)
-    shifted_tail = np.exp(logarithms) * ndtr(-z - mu)
+    factor = np.exp(logarithms)
+    shifted_tail = factor * ndtr(-z - mu)
     difference = np.maximum(0.0, upper_tail - shifted_tail)
     # the relative errors of ndtr and of exp, amplified by the error of z: see docs/proofs/plans.md
     relative_error = GAUSSIAN_TAIL_ERROR * (1 + z * z)

@@ -30,7 +30,6 @@ from skpublicdp.active.subsampling_plan import (
     SubsamplingPlan,
     make_plan,
     receipt_assumptions,
-    stage_name,
 )
 from skpublicdp.base_learner import (
     BaseDelegatingClassifier,
@@ -43,7 +42,7 @@ from skpublicdp.base_learner import (
     mechanism_event,
 )
 from skpublicdp.data.binning import column_medians
-from skpublicdp.data.fit_inputs import bounds_of_description, public_labels
+from skpublicdp.data.inputs import bounds_of_description, public_labels
 from skpublicdp.data.labels import (
     check_length,
     encode_labels,
@@ -51,9 +50,8 @@ from skpublicdp.data.labels import (
     label_column,
     require_target,
 )
-from skpublicdp.data.persons import read_person_rows
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
-from skpublicdp.data.roles import split_roles
+from skpublicdp.data.roles import read_person_rows, split_roles
 from skpublicdp.data.tables import count_rows, take_rows
 from skpublicdp.data.validation import as_numbers, check_rows, feature_names
 from skpublicdp.exceptions import PrivacyBudgetError
@@ -264,7 +262,7 @@ class SubsamplingActiveLearner(
 
     @all_or_nothing
     def query(self, X: Any, y: Any = None, *, groups: Any = None) -> Codes:
-        """Return randomly drawn rows of the pool, which are to be labelled.
+        """Draw random rows of the pool, which are to be labelled.
 
         Parameters
         ----------
@@ -291,7 +289,8 @@ class SubsamplingActiveLearner(
         check_parameters(self)
         plan, persons, is_counted, ledger = self._open_ledger(X, groups)
         check_rows(self, X, reset=True)
-        self.queried_indices_ = np.flatnonzero(is_counted)[plan.draw_queries(ledger)]
+        counted_rows = np.flatnonzero(is_counted)
+        self.queried_indices_ = counted_rows[plan.draw_queries(ledger)]
         self._pending = PendingQuery(plan, persons, self.budget, is_counted, new_ticket())
         return self.queried_indices_.copy()
 
@@ -355,7 +354,8 @@ class SubsamplingActiveLearner(
         check_classes(base, classes)
         subset = draw_subset(plan, X, pool, queried, labels, ledger)
         ledger.read(plan.n_pool, len(public))
-        stage = stage_name(plan, base)
+        rows = f"{plan.n_drawn} rows drawn from {plan.n_pool}, {plan.n_queried} labelled"
+        stage = f"{type(base).__name__} on {rows}"
         sub_ledger = ledger.sub_ledger(
             ledger.event, name=stage, proof=SUBSAMPLING_PROOF, by_theorem=True
         )

@@ -130,12 +130,6 @@ def _amplified(event: Event, rate: Fraction, roles: str) -> Event:
     return event if rate == 1 else Subsampled(rate, event, roles)
 
 
-def stage_name(plan: SubsamplingPlan, base: Any) -> str:
-    """Return the name of the base learner and the sizes of its subset, for the receipt."""
-    rows = f"{plan.n_drawn} rows drawn from {plan.n_pool}, {plan.n_queried} labelled"
-    return f"{type(base).__name__} on {rows}"
-
-
 def receipt_assumptions(learner: Any, plan: SubsamplingPlan, *, queried: bool) -> tuple[str, ...]:
     """Return the assumptions of a fit that the receipt states.
 

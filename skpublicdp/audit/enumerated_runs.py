@@ -62,7 +62,7 @@ class EnumeratedRun(Recorder):
         self._prefix = prefix
 
     def next_outcome(self, bounds: dict[Any, tuple[Fraction, Fraction]]) -> Any:
-        """Return the next outcome of the combination, and update its path and its probability."""
+        """Move to the next outcome of the combination and return it."""
         position = len(self.path)
         if position < len(self._prefix):
             outcome = self._prefix[position]

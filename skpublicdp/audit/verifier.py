@@ -127,7 +127,7 @@ class Verifier:
     # fits
 
     def fit(self, data_set: PersonKinds) -> ObservedFit:
-        """Return everything observable about a fit to one dataset, and count this fit."""
+        """Count a fit to one dataset, and return everything observable about it."""
         self._n_fits += 1
         arguments = self.domain.arguments(data_set)
         return fit_once(self._make, arguments, self._fit_params, self._X_new, self._look)

@@ -18,7 +18,7 @@ from skpublicdp.boosting.bin_splits import BinSplits, apply_tree, refine_splits
 from skpublicdp.boosting.binner import BinCodes, Binner, ColumnBins
 from skpublicdp.boosting.model import AdditiveModel
 from skpublicdp.data.binning import snap_to_edges
-from skpublicdp.data.scratch import scratch_array
+from skpublicdp.data.dataset import scratch_array
 from skpublicdp.hypotheses.splits import Predicates
 from skpublicdp.typing import Integers
 

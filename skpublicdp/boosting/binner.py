@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.boosting.budget_split import N_BINS
-from skpublicdp.data.binning import cut_points, fine_edges
-from skpublicdp.data.bucket_search import SortedEdges
+from skpublicdp.data.binning import SortedEdges, cut_points, fine_edges
 from skpublicdp.data.one_hot import (
     OneHotColumn,
     fold_rows,

@@ -15,8 +15,7 @@ from skpublicdp._internal.redaction import call_silently
 from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import BinCodes, Binner
 from skpublicdp.boosting.model import AdditiveModel
-from skpublicdp.data.bounds import column_position
-from skpublicdp.data.schema import Schema
+from skpublicdp.data.schema import Schema, column_position
 from skpublicdp.hypotheses.trees import WHOLE_LINE, DecisionTree, IntervalUnion, intersect_interval
 from skpublicdp.typing import Floats
 

@@ -30,11 +30,11 @@ from skpublicdp.boosting.model import TARGET_LEVELS
 from skpublicdp.boosting.monotone import Directions, validate_monotonic_cst
 from skpublicdp.boosting.public_model import PublicMargins, TargetScale, make_public_margins
 from skpublicdp.data.dataset import Dataset
-from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets, check_flat, refuse_types
 from skpublicdp.data.one_hot import ColumnRun, fold_rows, folded_schema
-from skpublicdp.data.persons import RowChooser
 from skpublicdp.data.public_rows import DESCRIBED
+from skpublicdp.data.roles import RowChooser
 from skpublicdp.data.schema import Schema
 from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.exceptions import warn

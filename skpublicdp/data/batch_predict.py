@@ -21,7 +21,7 @@ from skpublicdp.data.schema import Column
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import Table
 from skpublicdp.data.validation import check_columns, read_table
-from skpublicdp.data.value_messages import MAX_LISTED_COLUMNS
+from skpublicdp.data.value_conversion import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import UnknownCategoriesWarning, warn
 from skpublicdp.typing import Integers, R
 
@@ -40,11 +40,7 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
 
 
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
-    """Apply a function of a table to rows in memory, and warn about unknown categories.
-
-    The parameters are those of `predict_batches`, except that the rule can return a value of any
-    type.
-    """
+    """Return the result of a function of rows in memory, and warn about unknown categories."""
     table = read_table(estimator, X, reset=False, numeric=numeric)
     columns = _schema_columns(estimator)
     counting_table = _CategoryCountingTable(table.native, columns)
@@ -124,8 +120,9 @@ class StreamedScoreMixin(ScoreMixin):
             return super().score(X, y, sample_weight)
         chunks = _predict_streamed(self, as_rows(X, y), self._rule(), self._numeric)
         predictions, labels = zip(*chunks, strict=True)
+        predicted = np.concatenate(predictions)
         # labels are read together with the rows, since `y` is a column of the source
-        y, predicted = np.concatenate(labels), np.concatenate(predictions)
+        y = np.concatenate(labels)
         return self._score_predictions(y, predicted, sample_weight)
 
     def _rule(self) -> Rule:
@@ -157,7 +154,7 @@ class _CategoryCountingTable(Table):
     def map_distinct(
         self, position: int, encode: Callable[[NDArray[Any]], NDArray[Any]]
     ) -> NDArray[Any]:
-        """Return the codes of a column as in `Table`, and add the column's categories to `counts`.
+        """Return the codes of a column's values, and add the column's categories to `counts`.
 
         The code of a value and its status (known, unknown or missing) are packed into one integer,
         so that a single lookup per distinct value suffices.

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from skpublicdp.data.bucket_search import SortedEdges
 from skpublicdp.data.schema import Schema
 from skpublicdp.typing import Codes, Floats, Integers
+
+UnsignedCounts = NDArray[np.unsignedinteger[Any]]
 
 
 def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Floats:
@@ -19,15 +23,19 @@ def cut_points(values: Floats, n_bins: int, weights: Floats | None = None) -> Fl
     neighbouring distinct values.
     """
     distinct, inverse = np.unique(values, return_inverse=True)
-    masses = np.bincount(inverse, np.ones(len(values)) if weights is None else weights)
+    if weights is None:
+        weights = np.ones(len(values))
+    masses = np.bincount(inverse, weights)
     midpoints = midpoint(distinct[:-1], distinct[1:])  # no public value equals a cut point
     if len(distinct) <= n_bins:
         return midpoints
     # last distinct value of each bin except the last bin, at the quantiles i / n_bins
-    mass_up_to_cut = np.arange(1, n_bins) * (masses.sum() / n_bins)
+    mass_per_bin = masses.sum() / n_bins
+    mass_up_to_cut = np.arange(1, n_bins) * mass_per_bin
     last_in_bin = np.searchsorted(np.cumsum(masses), mass_up_to_cut, side="left")
     # a value with a large weight can be the last value of several bins, which are then merged
-    return midpoints[np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))]
+    cuts = np.unique(np.clip(last_in_bin, 0, len(midpoints) - 1))
+    return midpoints[cuts]
 
 
 def midpoint(low: Floats, high: Floats) -> Floats:
@@ -64,15 +72,19 @@ def fine_edges(values: Floats, *, integral: bool, max_exact: int) -> Floats:
     in these gaps.
     """
     distinct = np.unique(values)
+    finite = distinct[np.isfinite(distinct)]
+    n_per_gap = min(MAX_EDGES_PER_GAP, N_FINE_EDGES // max(len(finite), 1))
     with np.errstate(over="ignore", invalid="ignore"):
         edges = cut_points(values, MAX_FINE_EDGES)
-        finite = distinct[np.isfinite(distinct)]
-        n_per_gap = min(MAX_EDGES_PER_GAP, N_FINE_EDGES // max(len(finite), 1))
         if len(distinct) > max_exact and n_per_gap > 1:
-            starts, widths = finite[:-1, None], np.diff(finite)[:, None]
-            added = starts + widths * (np.arange(n_per_gap) + 0.5) / n_per_gap
-            added = np.floor(added) + 0.5 if integral else added
-            edges = np.union1d(edges, added[np.isfinite(added)])
+            gap_starts = finite[:-1, None]
+            gap_widths = np.diff(finite)[:, None]
+            steps = np.arange(n_per_gap) + 0.5
+            added = gap_starts + gap_widths * steps / n_per_gap  # (n_gaps, n_per_gap)
+            if integral:
+                added = np.floor(added) + 0.5
+            is_finite = np.isfinite(added)
+            edges = np.union1d(edges, added[is_finite])
     return edges[~np.isnan(edges)]
 
 
@@ -93,6 +105,107 @@ def snap_to_edges(edges: Floats, points: Floats) -> Floats:
 def count_below(edges: Floats, values: Floats) -> Codes:
     """Return the number of sorted edges below each value. For NaN, this number is 0."""
     return SortedEdges(edges).count_below(values).astype(np.intp)
+
+
+LOOKUP_BLOCK = 1 << 15
+"""Number of values per lookup, small enough for temporary arrays to fit in the CPU cache."""
+
+MIN_LOOKUP_VALUES = 128
+"""Minimum number of values for which a lookup table is built."""
+
+MIN_BUCKETS, BUCKETS_PER_EDGE = 1 << 10, 4
+"""Number of buckets without edges, and additional buckets per edge. With these numbers, most
+buckets contain at most one edge."""
+
+take_unchecked = partial(np.take, mode="clip")
+"""`numpy.take` for indices known to be valid, since clipping takes half as long as checking."""
+
+
+class SortedEdges:
+    """Sorted edges, with a method that counts the edges below values.
+
+    The range of the edges is divided into buckets of equal width, whose numbers of lower edges are
+    looked up. Counting is 5 to 15 times faster than with `numpy.searchsorted`.
+
+    Parameters
+    ----------
+    edges : ndarray of float64
+        Sorted edges, which may be infinite but not NaN.
+    missing : int
+        Count to return for NaN.
+    """
+
+    def __init__(self, edges: Floats, missing: int = 0) -> None:
+        self._edges, self._missing = edges, missing
+        self._dtype = np.min_scalar_type(max(len(edges), missing))
+        self._n_buckets = MIN_BUCKETS + BUCKETS_PER_EDGE * len(edges)
+        finite = edges[np.isfinite(edges)]
+        self._low, self._scale = 0.0, 0.0
+        if len(finite):
+            low, high = finite[0], finite[-1]
+            with np.errstate(all="ignore"):
+                scale = self._n_buckets / (high - low)
+            # the scale stays 0 if the range is too narrow for buckets, and is 0 if it is too wide
+            if np.isfinite(scale):
+                self._low, self._scale = low, scale
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # lookup tables are large and can be rebuilt quickly
+        return SortedEdges, (self._edges, self._missing)
+
+    def count_below(self, values: NDArray[Any]) -> UnsignedCounts:
+        """Return the number of edges below each value, as does left-sided `searchsorted`."""
+        counts = np.empty(len(values), self._dtype)
+        with np.errstate(all="ignore"):
+            for start in range(0, len(values), LOOKUP_BLOCK):
+                block = slice(start, start + LOOKUP_BLOCK)
+                numbers = np.ascontiguousarray(values[block], dtype=np.float64)
+                if self._scale and len(values) >= MIN_LOOKUP_VALUES:
+                    counts[block] = self._look_up(numbers)
+                else:
+                    counts[block] = np.searchsorted(self._edges, numbers)
+                counts[block][np.isnan(numbers)] = self._missing
+        return counts
+
+    def _look_up(self, values: Floats) -> UnsignedCounts:
+        """Return the number of edges below each float, or an arbitrary number for NaN.
+
+        All edges in lower buckets are below the value, and no edges in higher buckets are.
+        """
+        n_edges_before, n_steps, padded_edges = self._buckets
+        counts: UnsignedCounts = take_unchecked(n_edges_before, self._bucket_of(values))
+        # simultaneous binary search in all buckets, in steps of 2**(n_steps - 1), ..., 2, 1 edges
+        for power in reversed(range(n_steps)):
+            step = 1 << power
+            # edges are sorted: if the last of the next `step` edges is below, so are the others
+            last_edge = take_unchecked(padded_edges[step - 1 :], counts)
+            counts += np.multiply(values > last_edge, step, dtype=counts.dtype)
+        return counts
+
+    @cached_property
+    def _buckets(self) -> tuple[UnsignedCounts, int, Floats]:
+        """Number of edges in lower buckets, steps of a binary search in one bucket, and edges.
+
+        The edges are padded with NaN, which no value exceeds.
+        """
+        n_in_bucket = np.bincount(self._bucket_of(self._edges), minlength=self._n_buckets + 2)
+        n_edges_before = np.cumsum(n_in_bucket) - n_in_bucket
+        n_steps = int(n_in_bucket.max()).bit_length()
+        padded_edges = np.append(self._edges, np.full(1 << n_steps, np.nan))
+        return n_edges_before.astype(self._dtype), n_steps, padded_edges
+
+    def _bucket_of(self, values: Floats) -> Codes:
+        """Return the bucket of each value, which never decreases with the value, even rounded.
+
+        Bucket 0 contains the values below the range, and the last bucket those above.
+        """
+        # computed in place, since creating temporary arrays would take longer than the arithmetic
+        bucket = values - self._low
+        bucket *= self._scale
+        bucket += 1
+        np.maximum(bucket, 0, out=bucket)
+        np.minimum(bucket, self._n_buckets + 1, out=bucket)
+        return bucket.astype(np.intp)
 
 
 MAX_BIN_END = 1e300
@@ -169,8 +282,7 @@ class Bins:
     def sample_public_values(self, codes: Integers, X_public: Floats, schema: Schema) -> Floats:
         """Decode bins to encoded rows, using a random public value from each bin.
 
-        Values in different columns are drawn independently. A bin without public values is replaced
-        by its midpoint. The parameters are those of `representatives`.
+        Columns are drawn independently. A bin without public values is replaced by its midpoint.
         """
         rows = self.representatives(codes, X_public, schema)
         generator = np.random.default_rng(0)  # fixed: rows depend on codes and public rows only
@@ -195,9 +307,11 @@ def bins_from_cuts(schema: Schema, cuts: Mapping[int, Floats]) -> Bins:
 
     A nullable numeric column has an additional bin for missing numbers.
     """
-    cuts_of_columns = tuple(cuts.get(position) for position in range(len(schema.columns)))
-    sizes = tuple(
-        column.n_categories if column_cuts is None else len(column_cuts) + 1 + column.nullable
-        for column, column_cuts in zip(schema.columns, cuts_of_columns, strict=True)
-    )
-    return Bins(cuts_of_columns, sizes)
+    cuts_of_columns = tuple(map(cuts.get, range(len(schema.columns))))
+    sizes = []
+    for column, column_cuts in zip(schema.columns, cuts_of_columns, strict=True):
+        if column_cuts is None:
+            sizes.append(column.n_categories)
+        else:
+            sizes.append(len(column_cuts) + 1 + column.nullable)
+    return Bins(cuts_of_columns, tuple(sizes))

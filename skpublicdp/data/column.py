@@ -14,8 +14,12 @@ from numpy.typing import NDArray
 
 from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_or_raise
 from skpublicdp.data.dates import dates_from_user, wall_clock, with_time_zone
-from skpublicdp.data.value_conversion import is_missing, printed_texts, to_numbers
-from skpublicdp.data.value_messages import not_numbers_message
+from skpublicdp.data.value_conversion import (
+    is_missing,
+    not_numbers_message,
+    printed_texts,
+    to_numbers,
+)
 from skpublicdp.typing import Floats
 
 OTHER, MISSING = "(other)", "(missing)"
@@ -27,7 +31,7 @@ MAX_EXACT_INTEGER = 2**53
 DAY = 86_400 * 10**6
 """Number of microseconds in a day."""
 
-MAX_INT64, MAX_UINT64 = 2**63 - 1, 2**64 - 1
+MAX_INT64 = 2**63 - 1
 """Largest integers of numpy's types."""
 
 MAX_FLOAT_INT64 = float(2**63 - 2**10)
@@ -104,9 +108,7 @@ class Column:
     def as_numeric(self, values: NDArray[Any]) -> NDArray[Any]:
         """Return the encoded values of the column without clipping them to the bounds.
 
-        Numbers that equal their encoding keep their data type, since converting them to floats
-        would take time and memory. Floats keep their data type only if missing values are allowed,
-        because no check is needed in that case.
+        Numbers that equal their encoding and need no check keep their data type, which saves time.
         """
         kind = values.dtype.kind
         unchecked_kinds = "biuf" if self.nullable else "biu"
@@ -124,9 +126,12 @@ class Column:
         """Return the category codes of values. Each distinct number is encoded only once."""
         if values.dtype.kind not in "biuf":  # neither booleans nor numbers
             return self._object_codes(np.asarray(values, dtype=object))
-        distinct, inverse = np.unique(np.ma.getdata(values), return_inverse=True)
-        codes: Floats = np.take(self._object_codes(distinct.astype(object)), inverse)
-        codes[np.ma.getmaskarray(values)] = self.n_categories - 1  # the code of MISSING
+        numbers = np.ma.getdata(values)
+        distinct, inverse = np.unique(numbers, return_inverse=True)
+        distinct_codes = self._object_codes(distinct.astype(object))
+        codes: Floats = np.take(distinct_codes, inverse)
+        missing_code = self.n_categories - 1
+        codes[np.ma.getmaskarray(values)] = missing_code
         return codes
 
     def _object_codes(self, values: NDArray[Any]) -> Floats:
@@ -232,7 +237,7 @@ class Column:
         return self.is_datetime or self.offset != 0
 
     def format(self, number: float) -> str:
-        """Format an encoded number or date in the user's units, as in `format_all`."""
+        """Format an encoded number or date in the user's units."""
         (text,) = self.format_all([number])
         return text
 
@@ -324,17 +329,24 @@ class Column:
         """
         if np.isnan(numbers).any():
             return numbers + self.offset
-        max_magnitude = abs(self.offset) + max(abs(self.low), abs(self.high))
+        max_bound = max(abs(self.low), abs(self.high))
+        max_magnitude = abs(self.offset) + max_bound
         if max_magnitude < MAX_INT64:
             limited = np.clip(numbers, -MAX_FLOAT_INT64, MAX_FLOAT_INT64)
             return limited.astype(np.int64) + self.offset
         # the bounds are wider than the public values, and may exceed the range of 64 bits
-        is_unsigned = len(self.values) > 0 and int(self.values[-1]) + self.offset > MAX_INT64
-        low, high = (0, MAX_UINT64) if is_unsigned else (-MAX_INT64 - 1, MAX_INT64)
-        clipped = np.ravel(np.clip(numbers, -(2.0**64), 2.0**64)).tolist()
-        whole = [min(max(int(number) + self.offset, low), high) for number in clipped]
-        integers = np.array(whole, dtype=np.uint64 if is_unsigned else np.int64)
-        return integers.reshape(np.shape(numbers))[()]  # a scalar for a scalar
+        dtype: np.dtype[Any] = np.dtype(np.int64)
+        if len(self.values) and int(self.values[-1]) + self.offset > MAX_INT64:
+            dtype = np.dtype(np.uint64)
+        limits = np.iinfo(dtype)
+        clipped = np.clip(numbers, -(2.0**64), 2.0**64)
+        whole_numbers = []
+        for number in np.ravel(clipped).tolist():
+            shifted = int(number) + self.offset
+            whole_numbers.append(min(max(shifted, limits.min), limits.max))
+        integers = np.array(whole_numbers, dtype=dtype)
+        shaped_integers = integers.reshape(np.shape(numbers))
+        return shaped_integers[()]  # a scalar for a scalar
 
     def _local_dates(self, numbers: Floats) -> NDArray[np.datetime64]:
         """Convert encoded dates to datetime64 in the time zone of the column."""
@@ -372,8 +384,7 @@ class Column:
     def display_order(self) -> list[int]:
         """Codes of a categorical column in display order, with `OTHER` and `MISSING` at the end.
 
-        Categories with a declared order come first and keep this order. Other categories are
-        sorted, with numbers in text compared numerically, so that "9" precedes "10".
+        Categories with a declared order come first. Others are sorted, and "9" precedes "10".
         """
         categories = self.values.tolist()
         rank = {category: number for number, category in enumerate(self.declared_order)}

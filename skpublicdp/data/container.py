@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 Values = NDArray[Any]
 """Values of one column, shape (n_rows,)."""
 
+TYPE_OF_KIND = {"f": nw.Float64(), "i": nw.Int64(), "u": nw.UInt64(), "M": nw.Datetime("us")}
+"""Narwhals types of the kinds of numpy types: floats, integers and dates."""
+
 
 @dataclass(frozen=True)
 class DeclaredType:
@@ -52,16 +55,17 @@ class Container:
         False.
         """
         if column.dtype != object:
-            # by numpy's dtype.kind: floats, integers, dates
-            types = {"f": nw.Float64(), "i": nw.Int64(), "u": nw.UInt64(), "M": nw.Datetime("us")}
-            return column, types[column.dtype.kind]
+            return column, TYPE_OF_KIND[column.dtype.kind]
         category_types = set(map(type, categories.tolist()))
         if self.library == "pandas":
-            return column, nw.String() if category_types <= {str} else nw.Object()
+            is_text = category_types <= {str}
+            return column, nw.String() if is_text else nw.Object()
         values = column.tolist()
         if category_types == {bool}:
-            return np.array([value is True for value in values], dtype=bool), nw.Boolean()
-        return object_array(list(map(str, values))), nw.String()
+            booleans = [value is True for value in values]
+            return np.array(booleans, dtype=bool), nw.Boolean()
+        texts = list(map(str, values))
+        return object_array(texts), nw.String()
 
     def restore(
         self,
@@ -127,7 +131,9 @@ class Container:
         frame = nw.from_dict(dict(zip(names, columns, strict=True)), schema, backend=backend)
         frame = _with_time_zones(frame, time_zones)
         if levels and self.library != "pyarrow":  # which has no ordered categories of text
-            frame = _with_levels(frame, levels)
+            for position, categories in levels.items():
+                ordered = nw.col(str(position)).cast(nw.Enum(categories))
+                frame = frame.with_columns(ordered)
         return self._with_labels(frame, names)
 
     def _with_labels(self, frame: Any, names: Sequence[str]) -> Any:
@@ -144,13 +150,6 @@ def _with_time_zones(frame: Any, time_zones: Sequence[str | None]) -> Any:
         if zone is not None:
             dates = nw.col(str(position)).dt.replace_time_zone("UTC").dt.convert_time_zone(zone)
             frame = frame.with_columns(dates)
-    return frame
-
-
-def _with_levels(frame: Any, levels: Mapping[int, Sequence[str]]) -> Any:
-    """Return a narwhals frame whose numbered columns of text have ordered categories."""
-    for position, categories in levels.items():
-        frame = frame.with_columns(nw.col(str(position)).cast(nw.Enum(categories)))
     return frame
 
 

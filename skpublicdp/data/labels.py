@@ -16,15 +16,19 @@ from sklearn.utils import check_array
 
 from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise, call_silently
 from skpublicdp.data.column import MAX_EXACT_INTEGER
-from skpublicdp.data.kinds import kind_of_type
-from skpublicdp.data.series import (
+from skpublicdp.data.tables import (
+    ANYTHING,
+    BOOLEAN,
+    NUMBER,
+    TEXT,
     as_series,
+    count_rows,
     declared_type,
     distinct_values,
     integer_values,
     replace_values,
 )
-from skpublicdp.data.tables import ANYTHING, BOOLEAN, NUMBER, TEXT, count_rows
+from skpublicdp.data.validation import kind_of_type
 from skpublicdp.exceptions import AmbiguousLabelWarning, warn
 from skpublicdp.typing import Codes, Mask
 
@@ -278,14 +282,20 @@ def label_positions(labels: NDArray[Any], classes: Sequence[Any]) -> Codes:
         position_of_class = {label: position for position, label in enumerate(classes)}
         positions = [position_of_class.get(label, -1) for label in labels.tolist()]
         return np.array(positions, dtype=np.intp)
-    converted = [(_convert_exactly(label, labels.dtype), k) for k, label in enumerate(classes)]
-    classes_by_number = sorted((number, k) for number, k in converted if number is not None)
-    if not classes_by_number:
+    position_of_number: dict[Any, int] = {}
+    for position, label in enumerate(classes):
+        number = _convert_exactly(label, labels.dtype)
+        if number is not None:
+            position_of_number.setdefault(number, position)
+    if not position_of_number:
         return np.full(len(labels), -1, dtype=np.intp)
-    numbers = np.array([number for number, _ in classes_by_number], dtype=labels.dtype)
-    positions_by_number = np.array([k for _, k in classes_by_number])
-    nearest = np.minimum(np.searchsorted(numbers, labels), len(numbers) - 1)
-    return np.where(numbers[nearest] == labels, positions_by_number[nearest], -1)
+    sorted_numbers = sorted(position_of_number)
+    positions_by_number = np.array([position_of_number[number] for number in sorted_numbers])
+    numbers = np.array(sorted_numbers, dtype=labels.dtype)
+    first_not_below = np.searchsorted(numbers, labels)
+    nearest = np.minimum(first_not_below, len(numbers) - 1)
+    is_equal = numbers[nearest] == labels
+    return np.where(is_equal, positions_by_number[nearest], -1)
 
 
 def _convert_exactly(label: Any, dtype: np.dtype[Any]) -> Any:
@@ -299,19 +309,23 @@ def _convert_exactly(label: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def labels_equal(one: NDArray[Any], other: NDArray[Any]) -> Mask:
-    """Return whether the two labels of each row are equal, for labels as in `label_positions`.
+    """Return whether the two labels of each row are equal, where numbers are compared exactly.
 
     Objects that are not labels must differ from everything.
     """
     kinds = {one.dtype.kind, other.dtype.kind}
     if not kinds <= set("biuf"):
         pairs = zip(one.tolist(), other.tolist(), strict=True)
-        return np.fromiter((left == right for left, right in pairs), bool, len(one))
+        are_equal = (left == right for left, right in pairs)
+        return np.fromiter(are_equal, bool, len(one))
     is_equal = np.asarray(one == other)
     if "f" in kinds and kinds & set("iu"):  # numpy compares rounded integers
         floats = one if one.dtype.kind == "f" else other
-        for row in np.flatnonzero(is_equal & (np.abs(floats) >= MAX_EXACT_INTEGER)):
-            is_equal[row] = one[row].item() == other[row].item()
+        is_large = np.abs(floats) >= MAX_EXACT_INTEGER
+        for row in np.flatnonzero(is_equal & is_large):
+            exact_label = one[row].item()
+            other_label = other[row].item()
+            is_equal[row] = exact_label == other_label
     return is_equal
 
 
@@ -516,8 +530,7 @@ class LabelReader(TargetReader):
 def distinct_targets(target_reader: TargetReader, y: Any) -> NDArray[Any]:
     """Return the distinct values in a chunk of `y` that must be known before encoding.
 
-    This function generalises `target_reader.distinct` to any container. If the container can find
-    distinct values quickly, only these values are converted.
+    If the container can find distinct values quickly, only these values are converted.
     """
     distinct = distinct_values(y)
     return target_reader.distinct(target_reader.column(y if distinct is None else distinct))
@@ -548,18 +561,19 @@ def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targ
     If the range of the labels is shorter than the array, each distinct label is encoded once, in a
     lookup table over this range.
     """
-    low, high = int(y.min()), int(y.max())
-    if high - low > len(y):
-        return np.asarray(target_reader.encode(target_reader.column(y), targets), dtype=np.intp)
+    low = int(y.min())
+    max_offset = int(y.max()) - low
+    if max_offset > len(y):
+        column = target_reader.column(y)
+        return np.asarray(target_reader.encode(column, targets), dtype=np.intp)
     # narrow types are widened, since differences could overflow; uint64 does not fit into int64
-    is_64_bit = y.dtype.itemsize == 8
-    offsets = y - y.dtype.type(low) if is_64_bit else y.astype(np.int64) - low
+    wide_labels = y if y.dtype.itemsize == 8 else y.astype(np.int64)
+    offsets = wide_labels - wide_labels.dtype.type(low)
     offsets = offsets.astype(np.intp, copy=False)
     distinct_offsets = np.flatnonzero(np.bincount(offsets))
     # Python's integers, since neither int64 nor uint64 holds all sums
-    distinct_labels = np.array([low + offset for offset in distinct_offsets.tolist()], y.dtype)
-    code_of_offset = np.zeros(high - low + 1, dtype=np.intp)
-    code_of_offset[distinct_offsets] = target_reader.encode(
-        target_reader.column(distinct_labels), targets
-    )
+    distinct_labels = [low + offset for offset in distinct_offsets.tolist()]
+    code_of_offset = np.zeros(max_offset + 1, dtype=np.intp)
+    column = target_reader.column(np.array(distinct_labels, y.dtype))
+    code_of_offset[distinct_offsets] = target_reader.encode(column, targets)
     return np.take(code_of_offset, offsets)

@@ -118,7 +118,7 @@ def _entries(content: Any, *, is_file: bool) -> dict[str, _Entry] | None:
     """Return the entries of all columns, or None if the content has no supported format."""
     if not isinstance(content, Mapping) or not content:
         return None
-    if _is_csvw(content):
+    if "@context" in content and ("tables" in content or "tableSchema" in content):
         return _read_columns(_csvw_columns(content), _csvw_entry)
     if all(_is_dpsynth(column, is_file=is_file) for column in content.values()):
         return _read_columns(content, lambda column: _dpsynth_entry(column or {}))
@@ -200,11 +200,6 @@ def _dpsynth_entry(column: Mapping[str, Any]) -> _Entry:
     if column.get("public_possible_values"):
         return _Entry(list(column["public_possible_values"]), nullable=False)
     return _Entry(None, False, "no categories are given")
-
-
-def _is_csvw(content: Mapping[str, Any]) -> bool:
-    """Indicate whether the content is CSVW metadata of one or several tables."""
-    return "@context" in content and ("tables" in content or "tableSchema" in content)
 
 
 def _csvw_columns(content: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

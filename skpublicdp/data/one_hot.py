@@ -108,21 +108,23 @@ def find_one_hot_runs(
         Positions of the numeric columns with bounds. Bounds other than (0, 1) indicate that a
         column has other values as well.
     """
-    ones = [
-        _public_ones(column, values, position in bounded)
-        for position, (column, values) in enumerate(zip(schema.columns, X_public.T, strict=True))
-    ]
-    m, n_columns = len(X_public), len(ones)
+    m, n_columns = X_public.shape
+    ones = []
+    for position, column in enumerate(schema.columns):
+        ones.append(_public_ones(column, X_public[:, position], position in bounded))
     # dynamic programming: the smallest number of columns that replace the first columns
     fewest = [0, *[n_columns] * n_columns]
     best_start = list(range(-1, n_columns))
     for start in range(n_columns):
-        single = fewest[start] + 1
-        if single < fewest[start + 1]:
-            fewest[start + 1], best_start[start + 1] = single, start
-        for stop in _stops_of_runs(ones[start:], m):
-            if single <= fewest[start + stop]:
-                fewest[start + stop], best_start[start + stop] = single, start
+        n_replaced = fewest[start] + 1
+        if n_replaced < fewest[start + 1]:
+            fewest[start + 1] = n_replaced
+            best_start[start + 1] = start
+        for length in _stops_of_runs(ones[start:], m):
+            stop = start + length
+            if n_replaced <= fewest[stop]:
+                fewest[stop] = n_replaced
+                best_start[stop] = start
     ends = [n_columns]
     while ends[-1]:
         ends.append(best_start[ends[-1]])
@@ -168,11 +170,14 @@ def folded_schema(schema: Schema, X_public: Floats, runs: Sequence[ColumnRun]) -
     end = 0
     for start, stop in runs:
         columns += schema.columns[end:start]
-        members, end = schema.columns[start:stop], stop
-        has_ones = (X_public[:, start:stop] == 1.0).any(axis=0)
+        members = schema.columns[start:stop]
+        is_one = X_public[:, start:stop] == 1.0
+        has_ones = is_one.any(axis=0).tolist()
         names = {column.name for column in (*schema.columns, *columns)}
-        columns.append(_one_hot_column(members, has_ones.tolist(), names))
-    return Schema((*columns, *schema.columns[end:]), schema.container)
+        columns.append(_one_hot_column(members, has_ones, names))
+        end = stop
+    columns += schema.columns[end:]
+    return Schema(tuple(columns), schema.container)
 
 
 def _one_hot_column(
@@ -185,10 +190,12 @@ def _one_hot_column(
     """
     seen = [column.name for column, is_seen in zip(members, has_ones, strict=True) if is_seen]
     categories = np.array([*seen, NONE], dtype=object)
-    codes = np.where(has_ones, np.cumsum(has_ones) - 1, len(categories))
+    positions = np.cumsum(has_ones) - 1
+    codes = np.where(has_ones, positions, len(categories))
     name = _common_prefix(seen)
     if not name or name in names:
-        name = ", ".join(seen if len(seen) < 4 else [*seen[:2], "...", seen[-1]])
+        listed = seen if len(seen) < 4 else [*seen[:2], "...", seen[-1]]
+        name = ", ".join(listed)
     return OneHotColumn(
         name, categories, categorical=True, members=members, category_codes=tuple(codes.tolist())
     )

@@ -13,15 +13,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import norm
 
-from skpublicdp.data.bounds import parse_bounds
-from skpublicdp.data.caller_advice import pipeline_advice
 from skpublicdp.data.column import DAY
 from skpublicdp.data.container import Container
 from skpublicdp.data.dates import dates_of_zone
 from skpublicdp.data.metadata_files import ColumnMetadata, read_metadata
-from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema
+from skpublicdp.data.schema import REFERENCE_BOUND, Column, Schema, parse_bounds
 from skpublicdp.data.tables import Table
-from skpublicdp.data.value_messages import MAX_LISTED_COLUMNS
+from skpublicdp.data.validation import pipeline_advice
+from skpublicdp.data.value_conversion import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.typing import Floats, Mask
 
@@ -234,7 +233,7 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
     name : str
         Name of the column in messages.
     description : tuple, list or dict
-        Description of the column, as in `describe_columns`.
+        Bounds, bounds with a typical value, or categories with or without shares.
     quantiles : ndarray, shape (n,)
         Quantile levels of the n values to generate.
     """
@@ -258,9 +257,8 @@ def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[An
 def _numeric_values(name: str, description: tuple[Any, ...], quantiles: Floats) -> NDArray[Any]:
     """Return numbers or dates for the description (low, high) or (low, high, typical).
 
-    Without a typical value, the distribution is uniform. Otherwise, the distance from the typical
-    value at the quantile level q grows with the square of 2q - 1, so that `typical` is the median
-    and most values are close to the median. The parameters are those of `_column_values`.
+    Without a typical value, the distribution is uniform. Otherwise, the distance from this median
+    at the quantile level q grows with the square of 2q - 1, so most values are close to it.
     """
     is_date = not all(isinstance(end, int | float | np.number) for end in description)
     ends: Any = description
@@ -336,8 +334,9 @@ def warn_no_public(replacement: str) -> None:
 
 def reference_rows(schema: Schema, bounded: Collection[int], size: int = 1000) -> Floats:
     """Return an encoded reference sample for the columns of a schema."""
-    rows = reference_sample(len(schema.columns), None, size)
-    uniform = reference_sample(len(schema.columns), (0, 1), size)
+    n_columns = len(schema.columns)
+    rows = reference_sample(n_columns, None, size)
+    uniform = reference_sample(n_columns, (0, 1), size)
     for position, column in enumerate(schema.columns):
         if column.categorical or position in bounded:
             rows[:, position] = spread_evenly(column, uniform[:, position])

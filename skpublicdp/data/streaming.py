@@ -23,27 +23,24 @@ from skpublicdp.data.sources.arrow_readers import (
     is_path,
     query,
 )
-from skpublicdp.data.sources.chunk_task import (
+from skpublicdp.data.sources.reader import (
     Chunk,
     ChunkTask,
+    MemoryReader,
     RawChunk,
     Result,
     RowMask,
-    map_in_order,
-    person_fingerprints,
-    sum_tables,
-)
-from skpublicdp.data.sources.dask_reader import DaskReader
-from skpublicdp.data.sources.reader import (
-    MemoryReader,
     RowReader,
     SourceColumn,
     WorkerReader,
     check_ordered,
     is_instance,
+    map_in_order,
+    person_fingerprints,
     rows_per_chunk,
+    sum_tables,
 )
-from skpublicdp.data.sources.spark_reader import SparkReader
+from skpublicdp.data.sources.worker_readers import DaskReader, SparkReader
 from skpublicdp.data.tables import concatenate_tables, pick_column, table_height, take_rows
 from skpublicdp.typing import Codes, Mask, R
 
@@ -492,8 +489,9 @@ class RowSource:
         order = np.argsort(positions, kind="stable")
         chunk = self._take_sorted(positions[order], columns)
         inverse = np.argsort(order)
+        X = take_rows(chunk.X, inverse)
         y = None if chunk.y is None else take_rows(chunk.y, inverse)
-        return Chunk(take_rows(chunk.X, inverse), y, 0)
+        return Chunk(X, y, 0)
 
     def _take_sorted(self, positions: Codes, columns: Sequence[str | int] | None) -> Chunk:
         """Return the rows at non-decreasing positions with their labels, as a single chunk.

@@ -1,12 +1,5 @@
 """Error bounds and sample sizes, as functions of public numbers."""
 
-from skpublicdp.guarantees.growth import (
-    cover_radius,
-    growth_function,
-    n_public,
-    n_uniform,
-    vc_dimension,
-)
 from skpublicdp.guarantees.label_boost import BaseAccuracy, n_label_boost, n_subsampling
 from skpublicdp.guarantees.lower_bounds import (
     n_active_lower,
@@ -18,13 +11,18 @@ from skpublicdp.guarantees.population import (
     Certificate,
     Cuts,
     Promise,
+    cover_radius,
     cuts_radius,
     dichotomies_radius,
     excess_error,
     finite_excess,
+    growth_function,
+    n_public,
     n_rounds,
+    n_uniform,
     sampling_error,
     uniform_error,
+    vc_dimension,
 )
 from skpublicdp.guarantees.ppm import (
     n_ppm,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import NamedTuple
 
-from skpublicdp.guarantees.growth import check_ranges, log_growth, n_uniform, smallest_integer
+from skpublicdp.guarantees.population import check_ranges, log_growth, n_uniform, smallest_integer
 from skpublicdp.guarantees.sample_size import SampleSize
 
 LogCount = Callable[[int], float]
@@ -355,10 +355,9 @@ def _tight_sizes(
     realizable: bool,
     max_rows: int | None,
 ) -> SampleSize:
-    """Return the sample sizes of `n_label_boost` with the tight constants, see its Notes.
+    """Return the sample sizes of `n_label_boost` with the tight constants of its notes.
 
-    The parameters are the same as in `n_label_boost`. `max_rows` is the maximum number of rows that
-    one round can relabel.
+    `max_rows` is the maximum number of rows that one round can relabel.
     """
 
     def log_n_labelings(n: int) -> float:
@@ -368,11 +367,12 @@ def _tight_sizes(
 
     def is_enough_for_base_learner(n: int) -> bool:
         # its error on n rows is then at most alpha/2 in the population
-        error, log_base_rules = alpha / 4, log_n_labelings(2 * n)
+        error = alpha / 4
+        log_labelings = log_base_rules = log_n_labelings(2 * n)
         if isinstance(n_base, BaseAccuracy):
             error = n_base.error_on_rows(n, half_epsilon, beta / 4)
             log_base_rules = log_growth(2 * n, n_base.vc_dimension)
-        log_pairs = log_n_labelings(2 * n) + log_base_rules
+        log_pairs = log_labelings + log_base_rules
         return relative_deviation_bound(error, n, log_pairs, beta / 4) <= alpha / 2
 
     if isinstance(n_base, BaseAccuracy):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from skpublicdp.guarantees.growth import check_ranges, smallest_integer
+from skpublicdp.guarantees.population import check_ranges, smallest_integer
 
 ROOT_MEAN_VARIANCE = math.sqrt(2 / 3)
 """The value sqrt(E(1 - t^2)) for t uniform on [-1, 1]: root mean variance of a sign with mean t."""
@@ -131,13 +131,16 @@ def n_labelled_lower(alpha: float, beta: float, d: int) -> int:
     check_ranges(alpha=alpha, beta=beta, d=d)
     if d == 1:
         return 0
-    bounds = [math.log(2 * beta) / math.log1p(-alpha)] if 2 * beta < 1 else [0.0]
+    bounds = [0.0]
+    if 2 * beta < 1:
+        bounds.append(math.log(2 * beta) / math.log1p(-alpha))
     # The hard population has rare rows of total mass k alpha, which must be below 1. Every k gives
     # a valid bound (none for k <= 2), so it suffices to try integers below 64.
     for k in range(3, min(64, math.ceil(1 / alpha))):
         unseen_share = 2 * (beta + 1 / k)
+        rare_share = k * alpha / (d - 1)
         if unseen_share < 1:
-            bounds.append(math.log(unseen_share) / math.log1p(-k * alpha / (d - 1)))
+            bounds.append(math.log(unseen_share) / math.log1p(-rare_share))
     return math.ceil(max(bounds))
 
 

@@ -8,8 +8,16 @@ from typing import Literal, NamedTuple
 
 from scipy.special import betainccinv
 
-from skpublicdp.guarantees.growth import check_ranges, growth_function, log_growth, smallest_integer
-from skpublicdp.guarantees.population import Promise, capped_guarantee, excess_error, uniform_error
+from skpublicdp.guarantees.population import (
+    Promise,
+    capped_guarantee,
+    check_ranges,
+    excess_error,
+    growth_function,
+    log_growth,
+    smallest_integer,
+    uniform_error,
+)
 
 MAX_CONE_FEATURES = 3
 """Maximum number of features with which the learner draws from cones."""

@@ -7,7 +7,7 @@ import math
 from scipy.special import ndtri
 
 from skpublicdp.accounting import exact_fraction, gaussian_mu_squared, zcdp_rho
-from skpublicdp.guarantees.growth import (
+from skpublicdp.guarantees.population import (
     check_ranges,
     growth_function,
     log_growth,

@@ -5,19 +5,17 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from skpublicdp.guarantees.growth import (
+from skpublicdp.guarantees.population import (
+    check_best_error,
     check_ranges,
+    excess_error,
+    finite_excess,
     growth_function,
     log_growth,
     n_public,
     n_uniform,
-    smallest_integer,
-)
-from skpublicdp.guarantees.population import (
-    check_best_error,
-    excess_error,
-    finite_excess,
     sampling_error,
+    smallest_integer,
 )
 
 
@@ -291,8 +289,11 @@ def n_generic_learner(
     pair_dimension = smallest_integer(lambda v: growth_function(v, d) ** 2 < 2**v) - 1
     n_points = math.ceil(5000 * pair_dimension / alpha**2 * math.log(10 / alpha))
     log_failure = math.log(5 / beta)
-    labelled = 10 * (log_growth(n_points, d) + log_failure) / (epsilon * alpha)
-    unlabelled = 20 * (n_points * math.log(domain_size) + log_failure) / (epsilon * alpha)
+    log_n_rules = log_growth(n_points, d)
+    log_n_sets = n_points * math.log(domain_size)
+    labelled = 10 * (log_n_rules + log_failure) / (epsilon * alpha)
+    unlabelled = 20 * (log_n_sets + log_failure) / (epsilon * alpha)
     return SampleSize(
-        max(min_uniform, math.ceil(labelled)), max(min_uniform, math.ceil(unlabelled))
+        labelled=max(min_uniform, math.ceil(labelled)),
+        unlabelled=max(min_uniform, math.ceil(unlabelled)),
     )

@@ -9,7 +9,7 @@ import math
 from fractions import Fraction
 from typing import NamedTuple
 
-from skpublicdp.guarantees.growth import check_ranges, growth_function, smallest_integer
+from skpublicdp.guarantees.population import check_ranges, growth_function, smallest_integer
 from skpublicdp.guarantees.sample_size import SampleSize, n_finite
 
 COUNT_SHARE = Fraction(2, 5)
@@ -196,9 +196,12 @@ def blr_error(
     check_ranges(n=n, beta=beta, epsilon=epsilon)
     check_ranges(n_points=n_points, domain_size=domain_size, n_queries=n_queries)
     log_n_sets = math.log(n_multisets(n_points, domain_size))
-    draw = 2 * (log_n_sets + math.log(2 / beta)) / (epsilon * n)
-    sampling = math.sqrt(math.log(4 * n_queries / beta) / (2 * n))
-    return min(1.0, approximation_error(n_points, domain_size, n_queries) + draw + sampling)
+    log_failure = math.log(2 / beta)
+    draw = 2 * (log_n_sets + log_failure) / (epsilon * n)
+    log_n_events = math.log(4 * n_queries / beta)
+    sampling = math.sqrt(log_n_events / (2 * n))
+    approximation = approximation_error(n_points, domain_size, n_queries)
+    return min(1.0, approximation + draw + sampling)
 
 
 def approximation_error(n_points: int, domain_size: int, n_queries: int) -> float:

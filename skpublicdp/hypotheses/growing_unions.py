@@ -249,10 +249,7 @@ def build_growing_union(
 def growing_boxes(
     pool: HalfspaceSet, n_faces: int, first_weight: float, public: PublicSample
 ) -> GrowingUnion:
-    """Return the initial cover of a search over axis-aligned boxes with many faces.
-
-    The parameters have the same meaning as in `GrowingUnion`. Either label may be inside the box.
-    """
+    """Return the initial cover of a search over boxes with many faces and either label inside."""
 
     def make_box(faces: HalfspaceSet, covered: int) -> Polytope:
         if not len(faces):
@@ -272,9 +269,8 @@ def growing_polytopes(
 ) -> GrowingUnion:
     """Return the initial cover of a search over polytopes with many faces.
 
-    The parameters have the same meaning as in `GrowingUnion`. Either label may be inside the
-    polytope if the public rows span the space. Otherwise, rows outside their affine hull receive
-    the private label, and the public label is inside the polytope.
+    Either label may be inside the polytope if the public rows span the space. Otherwise, rows
+    outside their affine hull receive the private label, and the public label is inside.
     """
 
     def make_polytope(faces: HalfspaceSet, covered: int) -> Polytope:

@@ -315,7 +315,8 @@ def _draw_facets(
             facets.append(np.sort(sample[simplices], axis=1))
         if sum(map(len, facets)) >= n_facets:
             break
-    return generator.permutation(np.concatenate(facets))[:n_facets]
+    shuffled = generator.permutation(np.concatenate(facets))
+    return shuffled[:n_facets]
 
 
 def random_halfspaces(points: Floats, max_halfspaces: int, alpha: float) -> HalfspaceSet:

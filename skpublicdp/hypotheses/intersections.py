@@ -323,14 +323,7 @@ class HalfspaceIntersections(HypothesisClass):
     ) -> IntersectionCover:
         """Return the intersections of the halfspaces in a pool of limited size.
 
-        Parameters
-        ----------
-        hull : AffineHull
-            Affine hull of the distinct public points.
-        point_of_row : ndarray of intp, shape (n_public,)
-            Index of the point that corresponds to each public row, in increasing order.
-        alpha, public
-            See `build_cover`.
+        `point_of_row` is the index of each public row among the distinct public points of `hull`.
         """
         points, n_features, n_dimensions = hull.points, public.X.shape[1], len(hull.axes)
         max_intersections = min(2, n_features)

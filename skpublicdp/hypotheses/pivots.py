@@ -145,8 +145,8 @@ class RotatingHyperplanes(Sweeps):
             return np.zeros(columns.shape[1], dtype=np.intp)
         pivot = self._pivots[sweep]
         longest = pivot.axes[-1]
-        low, high = sorted((pivot.start[longest], pivot.stop[longest]))
-        values, points = columns[longest], np.array([low, high])
+        values = columns[longest]
+        points = np.sort([pivot.start[longest], pivot.stop[longest]])
         n_points_below = np.searchsorted(points, values, side="left")
         n_points_up_to = np.searchsorted(points, values, side="right")
         return n_points_below + n_points_up_to

@@ -32,10 +32,14 @@ from skpublicdp.base_learner import (
     is_repeatable,
     mechanism_event,
 )
-from skpublicdp.data.bounds import bounds_by_position, feature_labels
-from skpublicdp.data.fit_inputs import bound_ends, with_described_bounds
-from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
+from skpublicdp.data.inputs import (
+    LabelledRows,
+    bound_ends,
+    read_partially_labelled,
+    with_described_bounds,
+)
 from skpublicdp.data.public_rows import is_described, mark_described, public_data_assumptions
+from skpublicdp.data.schema import bounds_by_position, feature_labels
 from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import BaseAccuracy
 from skpublicdp.hypotheses import HypothesisClass, Stumps, Thresholds
@@ -45,9 +49,9 @@ from skpublicdp.label_boost.guarantee import (
     label_boost_guarantee,
     released_labeler_guarantee,
 )
-from skpublicdp.label_boost.plan_search import choose_plan
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
-from skpublicdp.label_boost.procedure import (
+from skpublicdp.label_boost.plan import LabelBoostPlan, choose_plan
+from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, check_relabelling, log_n_labelings
+from skpublicdp.label_boost.rounds import (
     BASE_PROOF,
     LABELER_STAGE,
     RowsForBase,
@@ -57,7 +61,6 @@ from skpublicdp.label_boost.procedure import (
     record_stages,
     rows_for_base_learner,
 )
-from skpublicdp.label_boost.relabelling import RELABELLING_PROOF, check_relabelling, log_n_labelings
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.cover_classifier import class_or_default
 from skpublicdp.rules.cover_search import DRAW_PROOF
@@ -419,11 +422,11 @@ class LabelBoostClassifier(
                 plan,
                 hypotheses,
                 fitted,
-                float(self.beta),
-                n_base,
-                lambda n: log_n_labelings(hypotheses, n, n_features, len(classes)),
-                accuracy,
-                len(classes),
+                beta=float(self.beta),
+                n_base=n_base,
+                log_n_labelings=lambda n: log_n_labelings(hypotheses, n, n_features, len(classes)),
+                base_accuracy=accuracy,
+                n_classes=len(classes),
             ),
         )
 
@@ -515,10 +518,10 @@ class LabelBoostClassifier(
             guarantee=lambda fitted, n_base: released_labeler_guarantee(
                 labeler,
                 fitted,
-                float(self.beta),
-                n_base,
-                n_rows,
-                accuracy,
+                beta=float(self.beta),
+                n_base=n_base,
+                n_rows=n_rows,
+                base_accuracy=accuracy,
             ),
         )
 

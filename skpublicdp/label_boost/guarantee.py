@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from skpublicdp.guarantees import BaseAccuracy, Promise
-from skpublicdp.guarantees.growth import log_growth
 from skpublicdp.guarantees.label_boost import LabellerDraw, labeller_error, relative_deviation_bound
-from skpublicdp.guarantees.population import capped_guarantee
+from skpublicdp.guarantees.population import capped_guarantee, log_growth
 from skpublicdp.hypotheses import (
     DecisionTrees,
     FiniteClass,
@@ -23,7 +22,7 @@ from skpublicdp.hypotheses import (
     Stumps,
     Thresholds,
 )
-from skpublicdp.label_boost.privacy_plan import LabelBoostPlan
+from skpublicdp.label_boost.plan import LabelBoostPlan
 from skpublicdp.rules.cover_classifier import class_or_default
 from skpublicdp.rules.population_guarantee import (
     ADDED_ROWS,
@@ -105,27 +104,31 @@ def label_boost_guarantee(
             base_accuracy,
             plan.base_rows,
             plan.base_epsilon,
-            float(log_n_labelings(2 * plan.base_rows)),
-            beta / 2,
+            log_labellers=float(log_n_labelings(2 * plan.base_rows)),
+            beta=beta / 2,
         )
         guarantee = _sum_guarantee(relabelling_error, base_error, beta, declared=True)
         return with_class_assumptions(guarantee, hypotheses)
     if type(base) is not SemiPrivateClassifier or not _is_subclass(hypotheses, base.hypotheses):
         return no_guarantee(UNPROVED_BASE_LEARNER)
-    is_own_cover = _is_own_cover(base.hypotheses)
+    # the cover of such a class contains all of its rules for any public rows
+    is_own_cover = type(base.hypotheses) is FiniteClass or (
+        type(base.hypotheses) is Rectangles and base.hypotheses.cuts is not None
+    )
     # The guarantee of the base learner includes the radius of its cover, which may fail with at
     # most half of the base learner's beta. A class that is its own cover has no such term, so its
     # beta does not matter.
     base_guarantee = base_learner_guarantee(base, None if is_own_cover else beta / 2)
     if base_guarantee.bound is None:
         return base_guarantee
+    log_pairs = math.log(base.cover_size_) + float(log_n_labelings(2 * plan.base_rows))
     base_error = _disagreement_with_labeller(
         plan,
         base,
-        0.0 if is_own_cover else base_guarantee.bound,
+        cover_distance=0.0 if is_own_cover else base_guarantee.bound,
         # with the labeller as a member of the cover, the entire second half of beta is available
-        beta / 2 if is_own_cover else beta / 4,
-        math.log(base.cover_size_) + float(log_n_labelings(2 * plan.base_rows)),
+        beta=beta / 2 if is_own_cover else beta / 4,
+        log_pairs=log_pairs,
         is_own_cover=is_own_cover,
     )
     guarantee = _sum_guarantee(relabelling_error, base_error, beta)
@@ -135,18 +138,16 @@ def label_boost_guarantee(
 def _disagreement_with_labeller(
     plan: LabelBoostPlan,
     base: Any,
+    *,
     cover_distance: float,
     beta: float,
     log_pairs: float,
-    *,
     is_own_cover: bool,
 ) -> float:
     """Return a bound on the population fraction where base learner and last labeller disagree.
 
-    The labels that the base learner receives depend on its rows, so its own guarantee does not
-    apply. The bound moves from the population to these rows, adds the error of the draw, and
-    returns to the population. Each of the two moves applies one relative deviation bound
-    (docs/proofs/label_boost.md, "Error in the population").
+    The labels of the base learner depend on its rows, so its own guarantee does not apply. The
+    bound moves to these rows, adds the error of the draw, and returns to the population.
     """
     beta_share = beta / (2 if is_own_cover else 3)  # one share for each move and for the draw
     disagreement = cover_distance
@@ -177,8 +178,7 @@ def evaluated_accuracy(
     """Return an accuracy with the error that the guarantee of a fit requires.
 
     The declared function is called before any budget is spent, with public numbers alone, so that
-    an invalid function cannot make a fit fail afterwards. The parameters are those of
-    `_declared_disagreement`. An accuracy that the guarantee does not use is returned unchanged.
+    an invalid function cannot make a fit fail afterwards.
     """
     if accuracy is None or n_classes > 2:
         return accuracy
@@ -190,14 +190,13 @@ def _declared_disagreement(
     accuracy: BaseAccuracy,
     n: int,
     epsilon: float,
+    *,
     log_labellers: float,
     beta: float,
 ) -> float:
     """Return a bound on the population fraction where base learner and labeller disagree.
 
-    The declared error on the base learner's rows is converted to the population by a relative
-    deviation bound. The bound holds for all pairs of a labeller and a rule of the base learner,
-    since both depend on these rows.
+    The relative deviation bound holds for all pairs of a labeller and a rule of the base learner.
     """
     log_pairs = log_labellers + log_growth(2 * n, accuracy.vc_dimension)
     error_on_rows = accuracy.error_on_rows(n, epsilon, beta / 2)
@@ -228,7 +227,7 @@ def released_labeler_guarantee(
         if labeler_guarantee.bound is None:
             return labeler_guarantee
         base_error = _declared_disagreement(
-            base_accuracy, n_rows, float(base.epsilon), 0.0, beta / 2
+            base_accuracy, n_rows, float(base.epsilon), log_labellers=0.0, beta=beta / 2
         )
         return _sum_guarantee(labeler_guarantee.bound, base_error, beta, declared=True)
     if type(base) is not SemiPrivateClassifier or not _is_subclass(
@@ -263,13 +262,6 @@ def _sum_guarantee(
     return Promise(guarantee.bound, guarantee.reason.removesuffix(".") + condition)
 
 
-def _is_own_cover(hypotheses: HypothesisClass | None) -> bool:
-    """Return whether the cover of a class contains all of its rules for any public rows."""
-    if type(hypotheses) is Rectangles:
-        return hypotheses.cuts is not None
-    return type(hypotheses) is FiniteClass
-
-
 def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None) -> bool:
     """Return whether every rule of one hypothesis class is known to be a rule of another class.
 
@@ -278,22 +270,23 @@ def _is_subclass(hypotheses: HypothesisClass, superclass: HypothesisClass | None
     superclass = class_or_default(superclass)
     # not isinstance: a Python subclass may contain other rules
     own_type, super_type = type(hypotheses), type(superclass)
-    if own_type is super_type is Halfspaces:
+    if own_type is not super_type:
+        # a threshold is a stump, and both are decision trees of depth 1
+        larger_types = {Thresholds: (Stumps, DecisionTrees), Stumps: (DecisionTrees,)}
+        return super_type in larger_types.get(own_type, ())
+    if own_type is Halfspaces:
         return True  # their settings change the cover, not the class
-    if type(hypotheses) is FiniteClass and type(superclass) is FiniteClass:
+    if own_type is FiniteClass:
         # by identity: whether two models make the same predictions cannot be decided
-        models = {id(model) for model in hypotheses.models}
-        return models <= {id(model) for model in superclass.models}
-    if own_type is super_type is Rectangles:
+        models, super_models = hypotheses.models, superclass.models
+        return set(map(id, models)) <= set(map(id, super_models))
+    if own_type is Rectangles:
         same_features = np.array_equal(hypotheses.features, superclass.features)
         return same_features and _has_cuts_of(hypotheses, superclass)
-    if own_type is super_type and own_type in (Thresholds, Stumps, Intervals):
-        settings, super_settings = vars(hypotheses), vars(superclass)
-        return all(np.array_equal(super_settings[name], settings[name]) for name in super_settings)
-    # a threshold is a stump, and both are decision trees of depth 1
-    if super_type is DecisionTrees:
-        return own_type in (Thresholds, Stumps)
-    return own_type is Thresholds and super_type is Stumps
+    settings = vars(hypotheses)
+    return own_type in (Thresholds, Stumps, Intervals) and all(
+        np.array_equal(settings[name], value) for name, value in vars(superclass).items()
+    )
 
 
 def _has_cuts_of(hypotheses: Rectangles, superclass: Rectangles) -> bool:

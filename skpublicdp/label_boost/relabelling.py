@@ -28,13 +28,14 @@ from skpublicdp.hypotheses import (
 )
 from skpublicdp.hypotheses.boxes import BoxGrid, n_boxes
 from skpublicdp.label_boost.labelings import (
+    BoxLabelings,
     ExplicitLabelings,
     GridLabelings,
+    HalfplaneLabelings,
     IntervalLabelings,
     Labelings,
     SplitLabelings,
 )
-from skpublicdp.label_boost.labelings_2d import BoxLabelings, HalfplaneLabelings
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Codes, Floats
 
@@ -180,9 +181,8 @@ def relabel(
 ) -> Codes:
     """Return new labels of all rows, from a rule selected by a private draw.
 
-    The exponential mechanism draws one of all labellings of the rows, scored by their errors on the
-    labelled rows. Neither the drawn labelling nor the new labels are private by themselves: only
-    the output of a private algorithm that uses them may be released.
+    Neither the drawn labelling nor the new labels are private by themselves: only the output of a
+    private algorithm that uses them may be released.
     """
     labelings = all_labelings(hypotheses, X, classes)
     family = labelings.family(y)

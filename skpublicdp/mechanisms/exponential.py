@@ -184,7 +184,8 @@ def _option_masses(family: Choice | OneOf, arithmetic: _Arithmetic[V]) -> tuple[
     if family.prior is not None:
         masses = arithmetic.multiply_by_integers(masses, family.prior)
     offset = offsets.min(axis=-1)
-    return offset, arithmetic.multiply(masses, arithmetic.weights(offsets - offset[..., None]))
+    weights = arithmetic.weights(offsets - offset[..., None])
+    return offset, arithmetic.multiply(masses, weights)
 
 
 def _draw_member(family: Family, rate: Fraction, bits: RandomBits) -> Path:
@@ -406,11 +407,12 @@ class _FixedArithmetic:
         lower, upper = map(np.cumsum, values)
         target_lower = uniform * int(lower[-1])
         target_upper = (uniform + width) * int(upper[-1])
-        guess = int(np.searchsorted(lower, target_lower.__floor__(), side="right"))
-        guess = min(guess, len(lower) - 1)
+        last = len(lower) - 1
+        n_up_to_target = np.searchsorted(lower, target_lower.__floor__(), side="right")
+        guess = min(int(n_up_to_target), last)
         if guess > 0 and target_lower < int(upper[guess - 1]):
             raise _UndecidedError
-        if guess < len(lower) - 1 and target_upper > int(lower[guess]):
+        if guess < last and target_upper > int(lower[guess]):
             raise _UndecidedError
         return guess
 

@@ -246,12 +246,13 @@ class OneOf(_Weighted):
     @property
     def prior_range(self) -> tuple[int, int]:
         """Return the sum and the minimum of the prior weights of all members."""
-        weights = [self.weight(option) for option in range(len(self.options))]
-        totals, minima = zip(*(option.prior_range for option in self.options), strict=True)
-        return (
-            sum(weight * total for weight, total in zip(weights, totals, strict=True)),
-            min(weight * minimum for weight, minimum in zip(weights, minima, strict=True)),
-        )
+        totals, minima = [], []
+        for position, option in enumerate(self.options):
+            weight = self.weight(position)
+            total, minimum = option.prior_range
+            totals.append(weight * total)
+            minima.append(weight * minimum)
+        return sum(totals), min(minima)
 
     def members(self) -> Iterator[tuple[Path, int, int]]:
         """Yield ((option, path within the option), error count, prior weight) for each member."""

@@ -144,12 +144,13 @@ def _draw_accepted(scale: _Scale, size: int, bits: RandomBits) -> Integers:
     coin = bits.words(size)
     magnitude, accepted, certain = _decide_by_floats(scale, block, inside, coin)
     for i in np.flatnonzero(~certain):
-        magnitude[i], accepted[i] = _decide_by_integers(
-            scale, int(block[i]), int(inside[i]), int(coin[i]), bits
-        )
+        proposal = int(block[i]), int(inside[i]), int(coin[i])
+        magnitude[i], accepted[i] = _decide_by_integers(scale, *proposal, bits)
     # the last bit of the word is the sign; the other 63 bits are the position
-    is_negative = inside & np.uint64(1) == 1
-    return np.where(is_negative, -magnitude, magnitude)[accepted]
+    sign_bit = inside & np.uint64(1)
+    is_negative = sign_bit == 1
+    noise = np.where(is_negative, -magnitude, magnitude)
+    return noise[accepted]
 
 
 def _decide_by_floats(

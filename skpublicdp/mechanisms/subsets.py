@@ -83,5 +83,7 @@ def random_indices(n: int, k: int, bits: RandomBits) -> Codes:
     accepted = np.zeros(0, dtype=np.uint64)
     while len(accepted) < k:
         words = bits.words(k - len(accepted))
-        accepted = np.concatenate([accepted, words[words <= np.uint64(limit - 1)]])
-    return (accepted % np.uint64(n)).astype(np.intp)
+        is_below_limit = words <= np.uint64(limit - 1)
+        accepted = np.append(accepted, words[is_below_limit])
+    remainders = accepted % np.uint64(n)
+    return remainders.astype(np.intp)

@@ -2,13 +2,13 @@
 
 from skpublicdp.metrics.array_scores import (
     PrivateValue,
+    make_private_scorer,
     private_accuracy_score,
     private_balanced_accuracy_score,
     private_confusion_matrix,
     private_roc_auc_score,
 )
 from skpublicdp.metrics.score_release import private_scores
-from skpublicdp.metrics.scorer import make_private_scorer
 from skpublicdp.metrics.scores import PrivateScores
 
 __all__ = [

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from skpublicdp.accounting import Measurement, Noise, Sensitivity
+from skpublicdp.exceptions import ImplausibleScoreWarning, warn
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers, Mask
 
@@ -134,8 +135,7 @@ def accuracy_share(noise: Noise, n_effective: float) -> Fraction:
     """Return the share of the budget for the number of correct predictions.
 
     The share is the geometric mean of `MAX_ACCURACY_SHARE` and the share at which the noise is
-    `TARGET_NOISE_RATIO` · √n, clipped to the allowed range. As a result, the noise of both releases
-    decreases as the budget grows.
+    `TARGET_NOISE_RATIO` · √n, so that the noise of both releases decreases as the budget grows.
 
     Examples
     --------
@@ -279,6 +279,54 @@ def nearest_nonnegative(values: Floats, total: float) -> Floats:
         return np.zeros_like(values)
     # shifts[k - 1] is the shift if the k largest values stay positive (Held et al. 1974)
     descending = np.sort(values)[::-1]
-    shifts = (np.cumsum(descending) - total) / np.arange(1, len(values) + 1)
+    excesses = np.cumsum(descending) - total
+    shifts = excesses / np.arange(1, len(values) + 1)
     last_positive = np.flatnonzero(descending > shifts)[-1]
     return np.maximum(values - shifts[last_positive], 0.0)
+
+
+ALARM_LEVEL = 0.95
+"""Minimum confidence level of the bounds on which a warning is based."""
+
+UNKNOWN_N_LABELS = 10
+"""Number of labels that is assumed if the labels are private."""
+
+MAX_RARE_SHARE, RARE_SDS = 0.05, 3
+"""A label is reported as rare if its number of rows is below this share of all rows, and below this
+number of standard deviations of the noise."""
+
+_ADVICE = (
+    "Labels may be coded differently, for example as text instead of numbers: compare the types "
+    "and the spelling of both, and convert one of them."
+)
+
+
+def alarm_failure(level: float) -> float:
+    """Return the failure probability of bounds at a user's level, but not above 1 - ALARM_LEVEL."""
+    return 1 - max(level, ALARM_LEVEL)
+
+
+def warn_if_below_chance(metric: str, upper: float, n_labels: int = UNKNOWN_N_LABELS) -> bool:
+    """Warn if the upper bound of a released metric is below half of what random guesses achieve."""
+    is_far_below = upper < 0.5 / n_labels
+    if is_far_below:
+        warn(
+            f"The released {metric} is far below chance: it is at most {upper:.2g}, but random "
+            f"guesses among {n_labels} labels achieve {1 / n_labels:.2g}. {_ADVICE}",
+            ImplausibleScoreWarning,
+        )
+    return is_far_below
+
+
+def warn_if_rare(table: NoisyTable) -> None:
+    """Warn if the positive label, in row 1 of a released table, hardly occurs."""
+    positive_cells = np.repeat([0.0, 1.0], table.counts.shape[1])
+    n_positive = table.counts[1].sum()
+    noise_sd = float(np.sqrt(table.covariance(positive_cells, positive_cells)))
+    upper = n_positive + RARE_SDS * noise_sd
+    if n_positive < RARE_SDS * noise_sd and upper < MAX_RARE_SHARE * table.n:
+        warn(
+            f"Hardly any row has the label pos_label: at most about {upper:.0f} of {table.n} rows, "
+            f"according to the released counts. {_ADVICE}",
+            ImplausibleScoreWarning,
+        )

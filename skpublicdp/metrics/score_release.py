@@ -17,9 +17,15 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp.accounting import Noise
 from skpublicdp.data.labels import refuse_types
-from skpublicdp.metrics.counts import LabelCounter, ScoredRows, read_scored_rows
-from skpublicdp.metrics.label_codes import check_label_kinds, public_labels
-from skpublicdp.metrics.label_tables import release_label_tables
+from skpublicdp.metrics.counts import (
+    PREDICTED_LABEL_BINS,
+    LabelCounter,
+    ScoreBins,
+    ScoredRows,
+    make_score_bins,
+    read_scored_rows,
+)
+from skpublicdp.metrics.label_tables import check_label_kinds, public_labels, release_label_tables
 from skpublicdp.metrics.noisy_counts import (
     COUNT_SENSITIVITY,
     TABLE_SENSITIVITY,
@@ -30,14 +36,13 @@ from skpublicdp.metrics.noisy_counts import (
     release_contingency_table,
     release_n_correct,
     split_noise,
+    warn_if_below_chance,
 )
-from skpublicdp.metrics.plausibility import warn_if_below_chance
-from skpublicdp.metrics.residual_sums import (
+from skpublicdp.metrics.residual_metrics import (
     SUM_SENSITIVITY,
     ResidualCounter,
     release_residual_sums,
 )
-from skpublicdp.metrics.score_bins import PREDICTED_LABEL_BINS, ScoreBins, make_score_bins
 from skpublicdp.metrics.scores import PrivateScores
 from skpublicdp.model_selection.checks import unprotected_line
 from skpublicdp.privacy.budget import PrivacyBudget

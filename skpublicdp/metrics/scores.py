@@ -8,11 +8,13 @@ import numpy as np
 
 from skpublicdp._internal.parameters import PROBABILITY, check_values
 from skpublicdp.accounting import PrivacyReceipt
+from skpublicdp.metrics.counts import ScoreBins
 from skpublicdp.metrics.estimates import (
+    LabelMean,
+    RatioMetrics,
     Statistic,
     accuracies,
     balanced_accuracy_statistic,
-    brier_scores,
     calibration,
     calibration_bins,
     confusion_shares,
@@ -20,15 +22,13 @@ from skpublicdp.metrics.estimates import (
     roc_auc_kernel,
     roc_rates,
 )
-from skpublicdp.metrics.label_means import LabelMean
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
 from skpublicdp.metrics.residual_metrics import (
     RESIDUAL_METRICS,
+    NoisySums,
     residual_interval,
     residual_value,
 )
-from skpublicdp.metrics.residual_sums import NoisySums
-from skpublicdp.metrics.score_bins import ScoreBins
 from skpublicdp.metrics.score_intervals import extend_interval, share_interval
 from skpublicdp.typing import Floats
 
@@ -442,7 +442,11 @@ class PrivateScores:
         if metric == "calibration_curve":
             return calibration(score_bins.n_bins, self._mean_predictions(table))
         assert score_bins.centers is not None
-        return brier_scores(score_bins.centers)
+        centers = score_bins.centers  # as the predicted probabilities
+        squared_errors = np.stack([centers**2, (1 - centers) ** 2])
+        return RatioMetrics(
+            squared_errors, np.ones_like(squared_errors), np.array(0.0), unbiased=True
+        )
 
     def _mean_predictions(self, table: NoisyTable) -> Floats:
         """Return the mean predicted probability of each calibration bin of a table.
@@ -458,11 +462,7 @@ class PrivateScores:
         return np.asarray(weights @ self._score_bins.centers / weights.sum(1))
 
     def _in_class_order(self, entries: Floats) -> Floats:
-        """Return a confusion matrix in the order of `classes_`.
-
-        In tables for two labels, the negative class comes first, although it may be the second
-        element of `classes_`.
-        """
+        """Return a confusion matrix in the order of `classes_`: tables begin with the negative."""
         is_reversed = len(self.classes_) == 2 and self._positive == 0
         return entries[::-1, ::-1] if is_reversed else entries
 
@@ -498,14 +498,8 @@ class PrivateScores:
     def _roc_band(self, intervals: Floats, pos_label: Any) -> Floats:
         """Return a confidence band for the true positive rate at each false positive rate.
 
-        `intervals` contains the intervals of false and true positive rates, shape (2, n_thresholds,
-        2).
-
-        Since the ROC curve is monotone, the lower band follows from the intervals at single
-        thresholds. At a false positive rate f, consider every threshold whose false positive rate
-        is at most f, according to the upper end of its interval. At each of these thresholds, the
-        curve is not below the lower confidence limit of the true positive rate. The upper band is
-        constructed symmetrically.
+        The ROC curve is monotone, so at a false positive rate f it is not below the lower limit at
+        any threshold whose false positive rate is at most f, by the upper end of its interval.
         """
         (low_fpr, high_fpr), (low_tpr, high_tpr) = intervals.swapaxes(1, 2)
         fpr, tpr, _ = self.roc_curve(pos_label)

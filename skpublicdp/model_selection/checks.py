@@ -188,11 +188,6 @@ def seed_problem(wrapper: Any) -> str:
     return ""
 
 
-def uses_earlier_fit(wrapper: Any, parameters: dict[str, Any]) -> bool:
-    """Return whether a meta-estimator uses previously fitted nested estimators."""
-    return fits_nothing(wrapper, parameters) or str(parameters.get("cv")) == "prefit"
-
-
 def fits_nothing(wrapper: Any, parameters: dict[str, Any]) -> bool:
     """Return whether a meta-estimator only uses fitted estimators and fits nothing itself."""
     name = _scikit_learn_name(wrapper)
@@ -384,7 +379,9 @@ def _nested_estimators(wrapper: Any) -> list[tuple[str, Any]]:
     for name, value in _parameters(wrapper).items():
         if _is_estimator(value):
             estimators.append((name, value))
-        for index, entry in enumerate(value if isinstance(value, list | tuple) else ()):
+        if not isinstance(value, list | tuple):
+            continue
+        for index, entry in enumerate(value):
             fields = entry if isinstance(entry, tuple) else (entry,)
             label = fields[0] if isinstance(fields[0], str) else f"{name}[{index}]"
             estimators.extend((label, field) for field in fields if _is_estimator(field))
@@ -502,7 +499,7 @@ def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
     """Yield the issues of a meta-estimator around a private estimator, and nested issues."""
     class_name, parameters = type(wrapper).__name__, _parameters(wrapper)
     learner = _private_name(wrapper)
-    is_prefitted = uses_earlier_fit(wrapper, parameters)
+    is_prefitted = fits_nothing(wrapper, parameters) or str(parameters.get("cv")) == "prefit"
     if is_prefitted:
         yield _earlier_fit_issue(wrapper, name)
         if fits_nothing(wrapper, parameters):

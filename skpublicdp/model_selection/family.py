@@ -107,9 +107,8 @@ class CandidateCover(Cover):
     def _score_offset(self, rate: float) -> int:
         """Return by how much public rows decrease the log normaliser, in units of one error.
 
-        This offset is subtracted from all error counts of the candidate. Public rows then only
-        shift probability between the rules of the same candidate. Public rows change the odds
-        between candidates by at most e^rate, since the offset is rounded down to an integer.
+        Subtracted from all error counts of the candidate, the offset lets public rows change only
+        the odds between its own rules, up to a factor e^rate since it is rounded down.
         """
         public_rows = slice(self.scored.n_private, None)
         X, weights = self.scored.X[public_rows], self.scored.weights[public_rows]
@@ -261,7 +260,8 @@ class CandidateFamily:
         X_private, _ = dataset.to_arrays()
         X = np.concatenate([X_private, dataset.X_labelled])
         counts = [len(X_private), len(dataset.X_labelled)]
-        weights = np.repeat(np.array([1, int(learner.public_weight)]), counts).astype(np.int64)
+        weight_of_part = np.array([1, int(learner.public_weight)], dtype=np.int64)
+        weights = np.repeat(weight_of_part, counts)
         scored = CandidateRows(X, weights, len(X_private), dataset.targets.public)
         return _PreparedCandidate(learner, dataset, learner._cover(dataset), scored)
 
@@ -273,7 +273,9 @@ class CandidateFamily:
         assert isinstance(rule, CandidateRule)
         chosen = self._prepared[rule.candidate]
         learner = copy(chosen.learner)
-        cover = _find_candidate_cover(drawn.cover, rule.candidate)
+        union = drawn.cover
+        covers: tuple[Any, ...] = union.covers if isinstance(union, UnionCover) else (union,)
+        cover = next(cover.cover for cover in covers if cover.candidate == rule.candidate)
         learner._store_rule(chosen.dataset, rule.inner, cover)
         if self._has_equal_weights:  # otherwise candidates are not scored on the same rows
             learner.certificate_ = drawn.certificate
@@ -347,10 +349,3 @@ class CandidateFamily:
             public_weight=self._prepared[0].public_weight,
             n_labelled=1,
         )
-
-
-def _find_candidate_cover(cover: Cover, candidate: int) -> Cover:
-    """Return the original cover of a candidate from a `UnionCover` or a `CandidateCover`."""
-    covers: tuple[Any, ...] = cover.covers if isinstance(cover, UnionCover) else (cover,)
-    member: CandidateCover = next(cover for cover in covers if cover.candidate == candidate)
-    return member.cover

@@ -246,10 +246,8 @@ class BudgetSplit(NamedTuple):
 def split_budget(ledger: Ledger, n_kinds: int, share: float) -> BudgetSplit:
     """Split a ledger's budget among the trials, the choice and the final fit.
 
-    Trials and choice together receive a fraction `share` of the budget. The ε of the choice is the
-    smaller of two values: an equal share, and the ε for which the exponential mechanism has an
-    excess error of at most `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`. The trials
-    receive equal parts of the remaining budget.
+    Trials and choice together receive a fraction `share` of the budget. The ε of the choice is at
+    most that of an excess error of `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`.
     """
     search_share = exact_fraction(share)
     equal_epsilon = ledger.epsilon * search_share / (n_kinds + 1)
@@ -293,16 +291,20 @@ def fit_chosen_kind(
     split = split_budget(ledger, len(kinds), share)
     choice_epsilon, _ = split.choice
     draw = Draw(choice_epsilon)
-    trial_events = [mechanism_event(*split.trial)] * len(kinds)
-    ledger.plan(Steps((*trial_events, draw, mechanism_event(*split.fit))))
+    trials = [mechanism_event(*split.trial)] * len(kinds)
+    final_fit = mechanism_event(*split.fit)
+    ledger.plan(Steps((*trials, draw, final_fit)))
     errors = []  # number of misclassified private rows, by kind
     for kind in kinds:
-        trial = kind.fit(ledger_share(ledger, split.trial, f"trial: {kind.label}"))
+        trial_ledger = ledger_share(ledger, split.trial, f"trial: {kind.label}")
+        trial = kind.fit(trial_ledger)
         errors.append(_count_errors(trial, kind, rows))
     name = f"choice among {len(kinds)} kinds: exponential mechanism, one exact draw"
     table = Leaf(np.array(errors, dtype=np.int64))
-    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)]
-    return chosen_kind.fit(ledger_share(ledger, split.fit, f"fit: {chosen_kind.label}"))
+    chosen = ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)
+    chosen_kind = kinds[chosen]
+    rest = ledger_share(ledger, split.fit, f"fit: {chosen_kind.label}")
+    return chosen_kind.fit(rest)
 
 
 def _count_errors(

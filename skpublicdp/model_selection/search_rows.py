@@ -11,7 +11,7 @@ from sklearn.base import clone
 
 from skpublicdp._internal.coupling import couples_rows
 from skpublicdp._internal.redaction import call_or_raise, call_silently
-from skpublicdp.data.fit_inputs import bounds_of_description, public_labels
+from skpublicdp.data.inputs import bounds_of_description, public_labels
 from skpublicdp.data.labels import (
     UNLABELLED,
     LabelReader,
@@ -20,9 +20,8 @@ from skpublicdp.data.labels import (
     is_unlabelled,
     require_target,
 )
-from skpublicdp.data.persons import RowChooser, cap_rows_per_group
 from skpublicdp.data.public_rows import is_described, mark_described
-from skpublicdp.data.roles import split_roles
+from skpublicdp.data.roles import RowChooser, cap_rows_per_group, split_roles
 from skpublicdp.data.schema import column_names
 from skpublicdp.data.tables import Table, take_rows
 from skpublicdp.data.validation import as_numbers
@@ -117,22 +116,17 @@ class SearchRows:
         self.described_bounds = bounds_of_description(X_public, column_names(roles.table))
         self.n_public = sum(table.shape[0] for table in roles.public_tables)
         self.labelled = np.flatnonzero(is_labelled)
-        self.y_public = self._public_labels()
+        if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
+            # -1 is itself a label and cannot mark unlabelled rows, so no public label is used
+            self.labelled, self.public_codes = self.labelled[:0], self.public_codes[:0]
+        self.y_public = self._public_labels() if len(self.labelled) else None
         self._cache: dict[tuple[Any, ...], TransformedRows] = {}
 
     def __len__(self) -> int:
         return len(self.codes)
 
-    def _public_labels(self) -> NDArray[Any] | None:
-        """Return the labels of all public rows, with -1 for unlabelled rows, or None.
-
-        If -1 is itself a label, it cannot mark unlabelled rows. In this case, no public label is
-        used.
-        """
-        if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
-            self.labelled, self.public_codes = self.labelled[:0], self.public_codes[:0]
-        if not len(self.labelled):
-            return None
+    def _public_labels(self) -> NDArray[Any]:
+        """Return the labels of all public rows, with -1 for unlabelled rows."""
         kind = self.classes.dtype.kind
         unlabelled_mark = str(UNLABELLED) if kind in "OU" else UNLABELLED
         labels = np.full(self.n_public, unlabelled_mark, dtype=object)

@@ -12,8 +12,7 @@ from sklearn.model_selection import BaseCrossValidator
 from sklearn.utils import check_random_state
 
 from skpublicdp.data.labels import is_unlabelled, label_column
-from skpublicdp.data.persons import is_missing_person
-from skpublicdp.data.roles import check_index, check_mask
+from skpublicdp.data.roles import check_index, check_mask, is_missing_person
 from skpublicdp.data.tables import count_rows
 
 RowIndices = NDArray[np.intp]

@@ -1,9 +1,8 @@
 """Displays of releases and models in the style of scikit-learn, which require matplotlib."""
 
 from skpublicdp.plotting.budget_display import BudgetDisplay
-from skpublicdp.plotting.fidelity_display import FidelityDisplay
 from skpublicdp.plotting.polytope_display import PolytopeDisplay
-from skpublicdp.plotting.release_displays import CDFDisplay, MarginalDisplay
+from skpublicdp.plotting.release_displays import CDFDisplay, FidelityDisplay, MarginalDisplay
 from skpublicdp.plotting.report import report
 from skpublicdp.plotting.roc_displays import ScoresDisplay, TracingDisplay
 from skpublicdp.plotting.shape_display import ShapeDisplay

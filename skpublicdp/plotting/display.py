@@ -21,7 +21,7 @@ class Display:
     """
 
     def _set_axes(self, ax: Any, **figure_params: Any) -> Any:
-        """Return the axes to plot on, and store the axes and their figure."""
+        """Store the axes to plot on and their figure, and return the axes."""
         check_matplotlib(f"{type(self).__name__}.plot")
         import matplotlib.pyplot as plt
 

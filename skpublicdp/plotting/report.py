@@ -31,8 +31,7 @@ from skpublicdp.accounting.registry import implementation_note
 from skpublicdp.data.schema import Column
 from skpublicdp.plotting.display import check_matplotlib
 from skpublicdp.plotting.release_displays import CDFDisplay, MarginalDisplay
-from skpublicdp.plotting.shape_display import ShapeDisplay
-from skpublicdp.plotting.shape_selection import MAX_PANELS
+from skpublicdp.plotting.shape_display import MAX_PANELS, ShapeDisplay
 
 PROOFS_NOTE = (
     f"Proof pages are in the documentation of skpublicdp {__version__}, in the section Proofs. "

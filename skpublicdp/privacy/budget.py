@@ -510,8 +510,10 @@ class PrivacyBudget:
         """
         # Seeded fits of all groups count: an attacker who knows the rows of one group could compute
         # the noise that this group shares with another group.
-        if seeded and not self.for_tests and connection.execute(N_SEEDED).fetchone()[0]:
-            raise PrivacyBudgetError(SEEDED_TWICE)
+        if seeded and not self.for_tests:
+            (n_seeded,) = connection.execute(N_SEEDED).fetchone()
+            if n_seeded:
+                raise PrivacyBudgetError(SEEDED_TWICE)
         price = SpentTotals.from_event(event)
         groups = self._parse_last_totals(connection.execute(LAST_TOTALS).fetchall())
         for total in self._limiting_totals(groups):

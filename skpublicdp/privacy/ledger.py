@@ -91,11 +91,6 @@ class ReceiptLine(NamedTuple):
     # replace the line of the event.
     sub_lines: list[ReceiptLine]
 
-    @property
-    def displayed_lines(self) -> list[ReceiptLine]:
-        """Receipt lines of this event: its sub-lines if it has any, otherwise the line itself."""
-        return self.sub_lines or [self]
-
     def to_mechanism(self, max_epsilon: Fraction, delta: Fraction) -> Mechanism:
         """Return the mechanism for the receipt, with the privacy cost (ε, δ) of a single use.
 
@@ -357,7 +352,7 @@ class Ledger:
         return None if self.secure else self._bits.bits(count)
 
     def split(self, n_parts: int) -> tuple[Ledger, ...]:
-        """Return one ledger for each of `n_parts` disjoint sets of rows (parallel composition).
+        """Split the ledger into one for each of `n_parts` disjoint sets (parallel composition).
 
         Each new ledger receives the entire plan, since a replaced row belongs to only one set.
         Afterwards, this ledger can no longer record events. The assignment of rows to sets and the
@@ -420,7 +415,7 @@ class Ledger:
             displayed_line
             for ledger in ledgers
             for line in ledger._lines
-            for displayed_line in line.displayed_lines
+            for displayed_line in line.sub_lines or [line]
         ]
         return PrivacyReceipt(
             epsilon=written_above(self.epsilon) if spent else 0.0,

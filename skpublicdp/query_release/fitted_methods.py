@@ -22,9 +22,9 @@ from skpublicdp.data.batch_predict import apply_rule
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.data.tables import is_frame
 from skpublicdp.data.validation import read_table
-from skpublicdp.data.value_messages import MAX_LISTED_COLUMNS
+from skpublicdp.data.value_conversion import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import SyntheticTailsWarning, warn
-from skpublicdp.guarantees.growth import check_ranges
+from skpublicdp.guarantees.population import check_ranges
 from skpublicdp.privacy.ledger import public_seed
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.calibration import calibrate_release

@@ -17,7 +17,7 @@ from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp.data.validation import read_array
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import dichotomies_radius
-from skpublicdp.guarantees.growth import check_ranges
+from skpublicdp.guarantees.population import check_ranges
 from skpublicdp.hypotheses import Cover, Hypothesis, HypothesisClass, PublicSample
 from skpublicdp.hypotheses.base import tabulate
 from skpublicdp.query_release.queries.custom import CustomQueries

@@ -20,7 +20,7 @@ from skpublicdp.accounting.cap import BudgetCap
 from skpublicdp.accounting.rounding import exact_fraction
 from skpublicdp.data.container import Container
 from skpublicdp.data.schema import Column, Schema
-from skpublicdp.guarantees.growth import check_ranges, smallest_integer
+from skpublicdp.guarantees.population import check_ranges, smallest_integer
 from skpublicdp.query_release.cdf.cdf_posterior import StrategyMeasurement, least_squares
 from skpublicdp.query_release.cdf.release import max_grid_cells
 from skpublicdp.query_release.cdf.strategies import hierarchy_strategy, prefix_strategy

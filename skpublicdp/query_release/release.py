@@ -23,13 +23,12 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp.accounting import REPLACE_ROW
-from skpublicdp.data.bounds import column_position, feature_labels
 from skpublicdp.data.dataset import Dataset
-from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.public_rows import public_data_assumptions
-from skpublicdp.data.schema import Schema
+from skpublicdp.data.schema import Schema, column_position, feature_labels
 from skpublicdp.data.validation import feature_names
-from skpublicdp.data.value_messages import IMPUTATION_ADVICE, MAX_LISTED_COLUMNS
+from skpublicdp.data.value_conversion import IMPUTATION_ADVICE, MAX_LISTED_COLUMNS
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.fitted_methods import FittedReleaseMixin
 from skpublicdp.query_release.marginals.weights import WeightColumn, warn_if_lowered

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from skpublicdp.accounting import exact_fraction
-from skpublicdp.data.labelled_inputs import MixedRows
+from skpublicdp.data.inputs import MixedRows
 
 MAX_WEIGHT_DENOMINATOR = 16
 """Maximum denominator of a rounded class-weight ratio; the limit keeps integer scores small."""

@@ -99,7 +99,11 @@ def search_cover(search: RuleSearch, *, beta: float) -> DrawnRule:
     """
     cover, ledger = search.cover, search.ledger
     group_sensitivity = search.sensitivity * ledger.rows_per_person
-    n_draws = _n_draws(cover, max(search.scored // group_sensitivity, 1), float(search.epsilon))
+    if cover.rounds == "auto":
+        n_scored = max(search.scored // group_sensitivity, 1)
+        n_draws = n_rounds(cover.refinable_members.size, n_scored, float(search.epsilon))
+    else:
+        n_draws = int(cover.rounds)
     if cover.equal_rounds:
         draws = [Draw(search.epsilon / n_draws)] * n_draws
         plan: Event = Steps(tuple(draws))
@@ -127,13 +131,6 @@ def search_cover(search: RuleSearch, *, beta: float) -> DrawnRule:
         effective_size=effective_size,
     )
     return DrawnRule(hypothesis, cover, certificate, n_draws, search.evaluate(hypothesis))
-
-
-def _n_draws(cover: Cover, n_rows: int, epsilon: float) -> int:
-    """Return the number of draws that share ε, computed from public numbers."""
-    if cover.rounds == "auto":
-        return n_rounds(cover.refinable_members.size, n_rows, epsilon)
-    return int(cover.rounds)
 
 
 def _plan(remaining: Fraction, share_unit: Fraction, draw: int, n_draws: int) -> Event:

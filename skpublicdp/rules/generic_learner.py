@@ -16,10 +16,14 @@ from skpublicdp.accounting import Approximate, exact_fraction
 from skpublicdp.accounting.events import NO_EVENT
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.base_learner import fit_without_leaks, mechanism_event
-from skpublicdp.data.bounds import bounds_by_position, feature_labels, parse_bounds
-from skpublicdp.data.fit_inputs import bound_ends, with_described_bounds
-from skpublicdp.data.labelled_inputs import LabelledRows, read_partially_labelled
+from skpublicdp.data.inputs import (
+    LabelledRows,
+    bound_ends,
+    read_partially_labelled,
+    with_described_bounds,
+)
 from skpublicdp.data.public_rows import reference_sample
+from skpublicdp.data.schema import bounds_by_position, feature_labels, parse_bounds
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import Promise
@@ -302,7 +306,7 @@ class GenericLearnerClassifier(CoverClassifier):
         return rows
 
     def _prepare(self, rows: LabelledRows, ledger: Ledger) -> _SanitizedSearch:
-        """Return the cover built from the sanitized rows, and the labelled rows used for scoring.
+        """Store the sanitized rows, and return their cover and the labelled rows for scoring.
 
         The two steps use disjoint rows, so each can spend the entire privacy budget (parallel
         composition).

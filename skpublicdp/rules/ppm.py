@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpublicdp._internal.parameters import PROBABILITY, OptionalBudget, Seed, all_or_nothing
 from skpublicdp.accounting import Draw, Event, Pure, Sensitivity, Steps, exact_fraction
-from skpublicdp.data.labelled_inputs import MixedRows, read_label_status
+from skpublicdp.data.inputs import MixedRows, read_label_status
 from skpublicdp.data.public_rows import warn_no_public
 from skpublicdp.data.validation import feature_names
 from skpublicdp.exceptions import TooFewRowsWarning, UnprovedWarning, warn
@@ -462,7 +462,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
             order = [1 - rows.private_code, rows.private_code]
         public = PublicSample(supports, rows.classes[order], feature_names(self))
         alpha = DEFAULT_ALPHA if self.alpha is None else float(self.alpha)
-        n_faces, max_halfspaces = self._max_faces(), int(self.max_halfspaces)
+        n_faces = self._max_faces()
+        max_halfspaces = int(self.max_halfspaces)
         if n_faces > MAX_LISTED_FACES:
             return build_growing_union(public, self.pool, n_faces, max_halfspaces, self.alpha)
         if self.pool == "axes":

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp._internal.parameters import PROBABILITY, OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.dataset import Dataset
-from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
 from skpublicdp.data.public_rows import (
     describe_reference,

@@ -24,7 +24,7 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Draw, exact_fraction
-from skpublicdp.data.persons import cap_rows_per_group
+from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.validation import check_rows
 from skpublicdp.exceptions import CoverSizeError
 from skpublicdp.guarantees import blr_error

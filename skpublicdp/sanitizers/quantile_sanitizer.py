@@ -22,9 +22,9 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Pure, exact_fraction
-from skpublicdp.data.bounds import feature_labels, parse_bounds
-from skpublicdp.data.persons import cap_rows_per_group
 from skpublicdp.data.public_rows import reference_sample
+from skpublicdp.data.roles import cap_rows_per_group
+from skpublicdp.data.schema import feature_labels, parse_bounds
 from skpublicdp.data.validation import check_rows, feature_names
 from skpublicdp.exceptions import NoPublicDataWarning, warn
 from skpublicdp.guarantees import quantile_error

@@ -8,9 +8,10 @@ from skpublicdp.boosting.binner import ColumnBins
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.training_data import read_training_data
 from skpublicdp.data import one_hot, public_rows, streaming
-from skpublicdp.data.bucket_search import LOOKUP_BLOCK, Buckets, SortedEdges, _bucket_index
+from skpublicdp.data.binning import LOOKUP_BLOCK, SortedEdges
 from skpublicdp.data.column import Column
-from skpublicdp.data.fit_inputs import read_fit_inputs
+from skpublicdp.data.dataset import scratch_array
+from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
 from skpublicdp.data.metadata_files import read_metadata
 from skpublicdp.data.one_hot import (
@@ -31,12 +32,9 @@ from skpublicdp.data.public_rows import (
     reference_sample,
 )
 from skpublicdp.data.schema import MISSING, OTHER, build_schema
-from skpublicdp.data.scratch import scratch_array
-from skpublicdp.data.sources import dask_reader, optional_imports
-from skpublicdp.data.sources.chunk_task import ORDER_CHANGED
+from skpublicdp.data.sources import optional_imports, worker_readers
+from skpublicdp.data.sources.reader import ORDER_CHANGED
 from skpublicdp.data.streaming import Chunk, as_rows, is_streamed
 from skpublicdp.data.tables import Table
 from skpublicdp.hypotheses import splits
 from skpublicdp.query_release import synthetic
-
-bucket_index = _bucket_index

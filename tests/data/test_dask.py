@@ -27,7 +27,7 @@ from tests.data.containers import (
     split,
     sums,
 )
-from tests.data.internals import NotNumbersError, as_rows, dask_reader
+from tests.data.internals import NotNumbersError, as_rows, worker_readers
 from tests.data.models import FITS, FRAME, bits, expected, fit, fitted, unfitted
 
 dask = pytest.importorskip("dask")
@@ -57,7 +57,7 @@ def height(chunk):
 
 
 def test_large_partitions_are_cut_in_threads(monkeypatch):
-    monkeypatch.setattr(dask_reader, "rows_per_chunk", lambda columns: 100)
+    monkeypatch.setattr(worker_readers, "rows_per_chunk", lambda columns: 100)
     with dask.config.set(scheduler="threads"):
         rows = as_rows(*LABELLED["dask_and_array"](None))
         np.testing.assert_array_equal(rows.fold(sums), SUMS)
@@ -153,7 +153,7 @@ class Future:
 
 def test_few_results_wait_and_few_messages_are_sent(monkeypatch):
     client = Client()
-    monkeypatch.setattr(dask_reader, "_client", lambda: client)
+    monkeypatch.setattr(worker_readers, "_client", lambda: client)
     rows = as_rows(dd.from_pandas(pd.DataFrame({"a": range(100)}), npartitions=50))
     assert rows.n_rows == 100
     assert client.calls <= 13
@@ -278,14 +278,14 @@ def test_what_is_sent_to_workers_does_not_grow_with_the_rows(
 
 def test_few_bytes_come_back_from_the_workers(cluster, monkeypatch):
     """Boosting gets codes back, of one byte or two for each value."""
-    got, result = [], dask_reader.DaskReader._result
+    got, result = [], worker_readers.DaskReader._result
 
     def noting(self, future):
         found = result(self, future)
         got.append(len(cloudpickle.dumps(found)))
         return found
 
-    monkeypatch.setattr(dask_reader.DaskReader, "_result", noting)
+    monkeypatch.setattr(worker_readers.DaskReader, "_result", noting)
     ddf = dd.from_map(Many(600), range(4), meta=FRAME[:0])
     fit(unfitted("boosting"), "boosting", ddf)
     assert sum(got) < (2 * len(models.MIXED) + 3) * 4 * 600

@@ -5,14 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tests.data.internals import (
-    LOOKUP_BLOCK,
-    Buckets,
-    Column,
-    ColumnBins,
-    SortedEdges,
-    bucket_index,
-)
+from tests.data.internals import LOOKUP_BLOCK, Column, ColumnBins, SortedEdges
 
 LAWS = {
     "even": lambda rng, k: rng.random(k),
@@ -75,18 +68,6 @@ def test_integers_are_where_a_search_finds_them(kind):
             np.testing.assert_array_equal(
                 SortedEdges(edges).count_below(values), expected(edges, values, 0)
             )
-
-
-def test_tails_and_crowds_take_neither_a_search_nor_many_steps():
-    rng = np.random.default_rng(2)
-    even = Buckets.build(np.unique(rng.normal(size=4000).round(3)), np.dtype("d"), np.dtype("H"))
-    assert even.n_steps == 1
-    far = np.unique(np.r_[rng.normal(size=4000), 1e9, -1e9])
-    tailed = Buckets.build(far, np.dtype("d"), np.dtype("H"))
-    assert tailed.n_steps <= 4
-    n_buckets = len(tailed.is_crowded) - 2
-    inside = bucket_index(rng.normal(size=10_000), tailed.low, tailed.scale, n_buckets)
-    assert tailed.is_crowded[inside].mean() < 0.05
 
 
 def test_tables_are_no_part_of_a_model():

@@ -1,14 +1,19 @@
 """Internal names of guarantees that tests use."""
 
 from skpublicdp.guarantees import lower_bounds
-from skpublicdp.guarantees.growth import log_growth, population_share_bound, smallest_integer
 from skpublicdp.guarantees.label_boost import (
     LabellerDraw,
     labeller_error,
     n_labelled_paper,
     relative_deviation_bound,
 )
-from skpublicdp.guarantees.population import _small_error_excess, _tilted_error
+from skpublicdp.guarantees.population import (
+    _small_error_excess,
+    _tilted_error,
+    log_growth,
+    population_share_bound,
+    smallest_integer,
+)
 from skpublicdp.guarantees.ppm import (
     MAX_AXIS_HALFSPACES,
     ErrorCounts,

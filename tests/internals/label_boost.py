@@ -1,17 +1,15 @@
 """Internal names of label_boost that tests use."""
 
 from skpublicdp.label_boost.guarantee import _is_subclass, label_boost_guarantee
-from skpublicdp.label_boost.labelings import GridLabelings
-from skpublicdp.label_boost.labelings_2d import HalfplaneLabelings
-from skpublicdp.label_boost.plan_search import tight_plan
-from skpublicdp.label_boost.privacy_plan import (
+from skpublicdp.label_boost.labelings import GridLabelings, HalfplaneLabelings
+from skpublicdp.label_boost.plan import (
     LabelBoostPlan,
     RelabellingRound,
     affordable_base_budget,
     relabelling_epsilon,
     rounds_epsilon,
+    tight_plan,
 )
-from skpublicdp.label_boost.procedure import record_stages, rows_for_base_learner
 from skpublicdp.label_boost.relabelling import (
     all_labelings,
     check_relabelling,
@@ -19,3 +17,4 @@ from skpublicdp.label_boost.relabelling import (
     max_relabelled_rows,
     relabel,
 )
+from skpublicdp.label_boost.rounds import record_stages, rows_for_base_learner

@@ -1,7 +1,7 @@
 """Internal names of metrics that tests use."""
 
-from skpublicdp.metrics.estimates import balanced_accuracy_kernel, roc_auc_kernel
-from skpublicdp.metrics.label_means import LabelMean
+from skpublicdp.metrics.counts import make_score_bins
+from skpublicdp.metrics.estimates import LabelMean, balanced_accuracy_kernel, roc_auc_kernel
 from skpublicdp.metrics.noisy_counts import (
     NoisyCount,
     NoisyTable,
@@ -11,21 +11,18 @@ from skpublicdp.metrics.noisy_counts import (
     release_n_correct,
 )
 from skpublicdp.metrics.residual_metrics import (
-    _parts,
-    _sampling_variance,
-    residual_interval,
-    residual_value,
-)
-from skpublicdp.metrics.residual_sums import (
     POWERS,
     SUM_RANGES,
     SUM_SENSITIVITY,
     SUM_UNITS,
     NoisySums,
     ResidualCounter,
+    _parts,
+    _sampling_variance,
     release_residual_sums,
+    residual_interval,
+    residual_value,
     scaled_rows,
 )
-from skpublicdp.metrics.score_bins import make_score_bins
 from skpublicdp.metrics.score_intervals import ratio_interval, share_interval
 from skpublicdp.metrics.scores import FAILURE_SHARES

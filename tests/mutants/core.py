@@ -223,7 +223,7 @@ MUTANTS = (
         "            return replace(self, counted=counted)\n",
         """            counted = ~self.is_public
             if groups is not None:
-                from skpublicdp.data.persons import PersonRows
+                from skpublicdp.data.roles import PersonRows
 
                 persons = PersonRows.read(max_rows, groups, counted)
                 values = as_numbers(self.table).sum(axis=1)
@@ -236,7 +236,7 @@ MUTANTS = (
     Mutant(
         "kept rows of a person at other positions in a later pass",
         SENSITIVITY,
-        "data/sources/chunk_task.py",
+        "data/sources/reader.py",
         "            raise ReadError(ORDER_CHANGED)\n",
         "            pass\n",
         ("PAPQueryRelease, marginals, persons of streamed rows in another order",),

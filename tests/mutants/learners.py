@@ -241,10 +241,8 @@ MUTANTS = (
         "a choice based on exact errors",
         UNPAID,
         "model_selection/kind_choice.py",
-        "    chosen_kind = kinds[ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)]\n",
-        """    ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)
-    chosen_kind = kinds[int(np.argmin(errors))]
-""",
+        "    chosen_kind = kinds[chosen]\n",
+        "    chosen_kind = kinds[int(np.argmin(errors))]\n",
         ("SemiPrivateSearchCV, boosting",),
     ),
     Mutant(

@@ -32,7 +32,7 @@ INSIDE = {
     "accounting/plans.py",
     "audit/sensitivity.py",
     "audit/event_loss.py",
-    "label_boost/labelings_2d.py",
+    "label_boost/labelings.py",
     "mechanisms/families.py",
     "mechanisms/exponential.py",
     "model_selection/family.py",

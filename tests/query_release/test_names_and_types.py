@@ -690,7 +690,7 @@ class TestDescribedBounds:
             seen.append(bounds)
             return parse_bounds(bounds, names, types, labels)
 
-        for module in ("data.schema", "data.fit_inputs", "label_boost.procedure"):
+        for module in ("data.schema", "data.inputs", "label_boost.rounds"):
             monkeypatch.setattr(f"skpublicdp.{module}.parse_bounds", spy)
         rows = self.rows().drop(columns="g")
         y = (rows["income"] > 20_000).to_numpy().astype(int)

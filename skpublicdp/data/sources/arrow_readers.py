@@ -19,7 +19,6 @@ from skpublicdp.data.sources import optional_imports
 from skpublicdp.data.sources.reader import (
     CHUNK_ROWS,
     RowReader,
-    check_distinct_names,
     is_instance,
     pick_from_tables,
 )
@@ -54,9 +53,7 @@ class DatasetReader(RowReader):
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
-        self.names = tuple(dataset.schema.names)
-        self.n_columns = len(self.names)
-        check_distinct_names(self.names, self.kind)
+        self.name_columns(dataset.schema.names)
 
     def _count(self) -> int:
         return int(self._dataset.count_rows())
@@ -85,9 +82,8 @@ class DatasetReader(RowReader):
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         """Yield tables with these columns, file by file if possible, or else by Arrow's scanner."""
-        assert self.names is not None
         pa = optional_imports.pyarrow()
-        names = [self.names[c] for c in columns]
+        names = self.names_of(columns)
         if self._files:
             for file in self._files:
                 yield from read_batches(file, names, self._dataset.schema)
@@ -114,8 +110,7 @@ class DatasetReader(RowReader):
         if not self._files:
             yield from super()._take(columns, positions)
             return
-        assert self.names is not None
-        names, stop = [self.names[c] for c in columns], 0
+        names, stop = self.names_of(columns), 0
         for file in self._files:
             for i, row_group in enumerate(file.row_groups):
                 start, stop = stop, stop + row_group.num_rows
@@ -187,9 +182,7 @@ class RecordBatchesReader(RowReader):
             raise ValueError(ONE_SHOT)
         self._source, self._last_iterator = source, None
         self._schema = self.reading(self._first_batch).schema
-        self.names = tuple(self._schema.names)
-        self.n_columns = len(self.names)
-        check_distinct_names(self.names, self.kind)
+        self.name_columns(self._schema.names)
 
     def _batches(self) -> Iterator[Any]:
         """Yield all record batches of a new pass over the rows."""
@@ -221,7 +214,8 @@ class RecordBatchesReader(RowReader):
         """Yield one table per record batch, with the schema of the first batch."""
         pa = optional_imports.pyarrow()
         for batch in self._batches():
-            if not has_same_columns(batch.schema, self._schema):
+            plain_empty = decode_dictionaries(batch.schema.empty_table())
+            if not plain_empty.schema.equals(self._empty().schema):
                 raise ReadError(
                     "All record batches must have the columns of the first batch, in the same "
                     "order and with the same types. Convert them, for example with "
@@ -252,9 +246,7 @@ class ArrowStreamReader(RowReader):
     def __init__(self, source: Any) -> None:
         self._source = source
         self._schema = self.reading(self._read_schema)
-        self.names = tuple(self._schema.names)
-        self.n_columns = len(self.names)
-        check_distinct_names(self.names, self.kind)
+        self.name_columns(self._schema.names)
 
     @property
     def ordered(self) -> bool:
@@ -281,11 +273,11 @@ class ArrowStreamReader(RowReader):
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         """Yield one table per record batch, with the types of `empty`."""
-        assert self.names is not None
         pa = optional_imports.pyarrow()
         # a table without columns has no rows, so at least one column is selected
-        names = [self.names[c] for c in columns or [0]]
-        schema = pa.schema([self._schema.field(name) for name in names])
+        names = self.names_of(columns or [0])
+        fields = [self._schema.field(name) for name in names]
+        schema = pa.schema(fields)
         with contextlib.closing(self._open(names)) as batches:
             for batch in batches:
                 yield conform_table(pa.Table.from_batches([batch]), schema, self.kind)
@@ -356,8 +348,7 @@ def conform_table(table: Any, schema: Any, reader_kind: str) -> Any:
 def has_schema(file: Any, schema: Any) -> bool:
     """Indicate whether a Parquet file has the same schema as its dataset.
 
-    The names of the file's folders also define columns. Dictionary-encoded and plain columns with
-    the same value type are treated as equal.
+    Names of folders define columns, and dictionary-encoded columns equal plain ones.
     """
     expected = {field.name: value_type(field.type) for field in schema}
     actual = {name: expected.get(name) for name in folder_values(file)}
@@ -452,13 +443,6 @@ def decode_dictionaries(table: Any) -> Any:
     return table
 
 
-def has_same_columns(schema: Any, first_schema: Any) -> bool:
-    """Indicate whether two pyarrow schemas are equal after decoding dictionaries."""
-    decoded = decode_dictionaries(schema.empty_table()).schema
-    first_decoded = decode_dictionaries(first_schema.empty_table()).schema
-    return bool(decoded.equals(first_decoded))
-
-
 def is_path(source: Any) -> bool:
     """Indicate whether an object is a file path, as a string or a `pathlib.Path`."""
     return isinstance(source, str | os.PathLike)
@@ -517,9 +501,7 @@ class DuckDBReader(RowReader):
 
     def __init__(self, relation: Any) -> None:
         self._relation = relation
-        self.names = tuple(relation.columns)
-        self.n_columns = len(self.names)
-        check_distinct_names(self.names, self.kind)
+        self.name_columns(relation.columns)
 
     @cached_property
     def ordered(self) -> bool:
@@ -548,9 +530,8 @@ class DuckDBReader(RowReader):
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         """Yield one table for each Arrow batch of the streamed query."""
-        assert self.names is not None
         pa = optional_imports.pyarrow()
-        quoted = ('"' + self.names[c].replace('"', '""') + '"' for c in columns)
+        quoted = ('"' + name.replace('"', '""') + '"' for name in self.names_of(columns))
         # a relation without columns has no rows, so all columns are read if none is requested
         relation = self._relation.project(", ".join(quoted)) if columns else self._relation
         # an open reader would block the connection
@@ -594,8 +575,7 @@ class PolarsReader(RowReader):
 
     def __init__(self, frame: Any) -> None:
         self._frame = frame
-        self.names = tuple(self.reading(frame.collect_schema).names())
-        self.n_columns = len(self.names)
+        self.name_columns(self.reading(frame.collect_schema).names())
 
     @cached_property
     def ordered(self) -> bool:
@@ -615,6 +595,5 @@ class PolarsReader(RowReader):
 
     def _read(self, columns: Sequence[int]) -> Generator[Any, None, None]:
         """Yield one frame for each batch of the streamed query."""
-        assert self.names is not None
-        frame = self._frame.select([self.names[c] for c in columns]) if columns else self._frame
+        frame = self._frame.select(self.names_of(columns)) if columns else self._frame
         yield from frame.collect_batches(chunk_size=CHUNK_ROWS, maintain_order=True)

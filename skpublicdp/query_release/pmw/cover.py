@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.guarantees.growth import population_share_bound
+from skpublicdp.guarantees.population import population_share_bound
 from skpublicdp.query_release.marginals.count import MEMORY_BYTES
 from skpublicdp.typing import Codes, Floats, Integers
 

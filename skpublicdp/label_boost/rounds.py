@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.base_learner import add_row_per_label, mechanism_event
 from skpublicdp.data.binning import column_medians
-from skpublicdp.data.bounds import parse_bounds
-from skpublicdp.data.labelled_inputs import LabelledRows
+from skpublicdp.data.inputs import LabelledRows
+from skpublicdp.data.schema import parse_bounds
 from skpublicdp.data.validation import feature_names
 from skpublicdp.guarantees import Promise
 from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.hypotheses.base import assumptions_of_class
-from skpublicdp.label_boost.privacy_plan import (
+from skpublicdp.label_boost.plan import (
     LabelBoostPlan,
     RelabellingRound,
     rounds_delta,
@@ -57,27 +57,29 @@ def rows_for_base_learner(
     plan: LabelBoostPlan, hypotheses: HypothesisClass, rows: LabelledRows, ledger: Ledger
 ) -> tuple[Floats, Codes]:
     """Run the rounds of Algorithm 3 and return the rows and codes for the base learner."""
-    X, y, X_unlabelled = rows.X_labelled, rows.y_labelled, rows.X_unlabelled
+    X, y = rows.X_labelled, rows.y_labelled
+    X_unlabelled = rows.X_unlabelled
     new_by_round = _new_rows_by_round(plan, len(X_unlabelled), ledger)
     for relabelling, new in zip(plan.rounds, new_by_round, strict=True):
         sampled = ledger.subset(len(X), relabelling.sampled_labelled)
+        X_sampled, y_sampled = X[sampled], y[sampled]
         # the labelled rows come first, as `relabel` requires
-        X = np.concatenate([X[sampled], X_unlabelled[new]])
-        y = relabel(hypotheses, X, y[sampled], rows.classes, relabelling.epsilon, ledger)
+        X_new = X_unlabelled[new]
+        X = np.concatenate([X_sampled, X_new])
+        y = relabel(hypotheses, X, y_sampled, rows.classes, relabelling.epsilon, ledger)
     sampled = ledger.subset(len(X), plan.base_rows)
     if plan.rounds:
         # amplification by subsampling holds for sets, but a base learner may depend on the order
-        sampled = sampled[ledger.order(plan.base_rows)]
+        order = ledger.order(plan.base_rows)
+        sampled = sampled[order]
     return X[sampled], y[sampled]
 
 
 def _new_rows_by_round(plan: LabelBoostPlan, n_unlabelled: int, ledger: Ledger) -> list[Codes]:
     """Return the positions of the unlabelled rows sampled in each round.
 
-    Each round samples from its own block of `n_new` unlabelled rows, and the blocks are the parts
-    of a random order. `LabelBoostPlan` ensures that there are enough rows for all blocks. The
-    sampled rows are then disjoint random subsets. They are sampled together and divided in random
-    order, which has the same distribution.
+    Sampling all rows together and dividing them in random order has the same distribution as
+    sampling from blocks of a random order, one block of `n_new` rows for each round.
     """
     sizes = [relabelling.sampled_new for relabelling in plan.rounds]
     sampled = ledger.subset(n_unlabelled, sum(sizes))[ledger.order(sum(sizes))]
