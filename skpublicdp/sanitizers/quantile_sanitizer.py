@@ -222,11 +222,13 @@ class QuantileSanitizer(HTMLReprMixin, VersionedMixin, BaseEstimator):
         if cuts is None or cuts.merged or not self._independent or has_column_draw:
             return None
         priors = [candidate_grid(limit).prior for limit in self._limits()]
-        odds = max(float(prior.sum() / prior.min()) for prior in priors)
-        error = quantile_error(self._n_rows, beta, self._epsilon, odds, self.n_features_in_)
+        odds = [float(prior.sum() / prior.min()) for prior in priors]
+        error = quantile_error(self._n_rows, beta, self._epsilon, max(odds), self.n_features_in_)
         # at most `cuts.missed` synthetic rows lie between a rule's cut and the nearest cut of the
         # cover
-        return min(1.0, cuts.per_rule * (cuts.missed / n_points + 2 * (error + 1 / n_points)))
+        missed_share = cuts.missed / n_points
+        error_per_cut = missed_share + 2 * (error + 1 / n_points)
+        return min(1.0, cuts.per_rule * error_per_cut)
 
     def _limits(self) -> list[tuple[float, float] | None]:
         """Return the lower and upper bounds of each column, or None for a column without bounds."""

@@ -64,11 +64,11 @@ class IntervalMasses:
     def replace_by_parts(self, mask: NDArray[np.bool_], parts: IntervalMasses) -> IntervalMasses:
         """Return new intervals, in which the masked intervals are replaced by their parts."""
         others = self.select(~mask)
+        starts = np.concatenate([others.starts, parts.starts])
         ends = np.concatenate([others.ends, parts.ends])
+        masses = np.concatenate([others.masses, parts.masses])
         order = np.argsort(ends, kind="stable")
-        starts = np.concatenate([others.starts, parts.starts])[order]
-        masses = np.concatenate([others.masses, parts.masses])[order]
-        return IntervalMasses(starts, ends[order], masses)
+        return IntervalMasses(starts[order], ends[order], masses[order])
 
 
 class Refinement(NamedTuple):
@@ -206,30 +206,36 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     """
     starts, ends = intervals.starts, intervals.ends
     spacing = _cut_spacing(starts, ends)
-    is_decimal, scale = spacing.is_decimal, spacing.scale
-    first_multiple = np.where(is_decimal, spacing.multiple_below(starts), 0)
+    first_multiple = np.where(spacing.is_decimal, spacing.multiple_below(starts), 0)
     n_multiples = spacing.multiple_below(ends) - first_multiple
-    n_cuts = np.where(is_decimal, n_multiples + 1, 10).astype(int) + 1
-    # concatenated cuts of all intervals: the interval of each cut, and its index there from 0
+    n_cuts = np.where(spacing.is_decimal, n_multiples + 1, 10).astype(int) + 1
+    first_cut = np.cumsum(n_cuts) - n_cuts  # index of each interval's first cut among all cuts
+
+    # the interval of each cut, and the index of the cut in its interval from 0; all (n_cuts,)
     parent = np.repeat(np.arange(len(starts)), n_cuts)
-    cut_number = np.arange(len(parent)) - np.repeat(np.cumsum(n_cuts) - n_cuts, n_cuts)
+    cut_number = np.arange(len(parent)) - first_cut[parent]
+    is_decimal = spacing.is_decimal[parent]
+    scale = spacing.scale[parent]
     multiple = first_multiple[parent] + cut_number
     # the quotient of two exact floats is the float nearest to the decimal number
-    decimal = np.where(
-        spacing.is_inverse[parent], multiple / scale[parent], multiple * scale[parent]
-    )
-    tenth = starts[parent] + (ends - starts)[parent] * (cut_number / 10)
-    cuts = np.where(is_decimal[parent], decimal, tenth)
-    # a decimal number x becomes a separate part, (just_below(x), x]
-    cut_is_decimal = is_decimal[parent]
-    part_ends = np.concatenate([cuts, just_below(cuts[cut_is_decimal]), just_below(ends), ends])
+    decimal = np.where(spacing.is_inverse[parent], multiple / scale, multiple * scale)
+    widths = ends - starts
+    tenth = starts[parent] + widths[parent] * (cut_number / 10)
+    cuts = np.where(is_decimal, decimal, tenth)
+
+    # a decimal number x becomes a separate part, (just_below(x), x], and so does each right end
+    before_decimals = just_below(cuts[is_decimal])
+    part_ends = np.concatenate([cuts, before_decimals, just_below(ends), ends])
     interval_index = np.arange(len(starts))
-    parent_of_end = np.concatenate([parent, parent[cut_is_decimal], interval_index, interval_index])
-    is_inside = (part_ends > starts[parent_of_end]) & (part_ends <= ends[parent_of_end])
+    parent_of_end = np.concatenate([parent, parent[is_decimal], interval_index, interval_index])
+    is_after_start = part_ends > starts[parent_of_end]
+    is_inside = is_after_start & (part_ends <= ends[parent_of_end])
     part_ends = np.unique(part_ends[is_inside])
-    previous_ends = np.concatenate([starts[:1], part_ends[:-1]])
+
     # the first part of an interval starts where the interval starts
-    part_starts = np.maximum(previous_ends, starts[np.searchsorted(ends, part_ends)])
+    previous_ends = np.concatenate([starts[:1], part_ends[:-1]])
+    interval_of_part = np.searchsorted(ends, part_ends)
+    part_starts = np.maximum(previous_ends, starts[interval_of_part])
     return IntervalMasses(part_starts, part_ends, np.zeros(len(part_ends)))
 
 
@@ -366,16 +372,26 @@ def _split_heavy_cells(grid: CDFGrid, parts: IntervalMasses, max_mass: float) ->
     fractions = (cumulative - mass_at_start[cell_of_part])[in_split_cell]
     fractions = fractions / (mass_at_end - mass_at_start)[inner_cells]
 
+    first_start = just_below(np.array([grid.low]))
+
     def redistribute(cdf: PiecewiseLinearCDF) -> PiecewiseLinearCDF:
         """Return the function, refined in each split cell according to the released masses."""
-        heights_at_ends = cdf(np.concatenate([just_below(np.array([grid.low])), old_ends]))
-        cell_of_knot = np.minimum(np.searchsorted(old_ends, cdf.knots), len(old_ends) - 1)
-        old_knots = cdf.knots[~is_split[cell_of_knot]]
-        old_knots = np.union1d(old_knots, np.concatenate([cdf.knots[:1], old_ends]))
-        rises = heights_at_ends[inner_cells + 1] - heights_at_ends[inner_cells]
-        inner_heights = heights_at_ends[inner_cells] + fractions * rises
+        # knots of the function that stay: those outside split cells, and the ends of all cells
+        cell_of_knot = np.searchsorted(old_ends, cdf.knots)
+        cell_of_knot = np.minimum(cell_of_knot, len(old_ends) - 1)
+        outside_knots = cdf.knots[~is_split[cell_of_knot]]
+        cell_ends = np.concatenate([cdf.knots[:1], old_ends])
+        old_knots = np.union1d(outside_knots, cell_ends)
+
+        # new knots in split cells, where the function rises in proportion to the released masses
+        heights_at_ends = cdf(np.concatenate([first_start, old_ends]))  # (n_cells + 1,)
+        height_at_start = heights_at_ends[inner_cells]
+        rises = heights_at_ends[inner_cells + 1] - height_at_start
+        inner_heights = height_at_start + fractions * rises
+
+        knots = np.concatenate([old_knots, inner_ends])
         heights = np.concatenate([cdf(old_knots), inner_heights])
-        knots, first_index = np.unique(np.concatenate([old_knots, inner_ends]), return_index=True)
+        knots, first_index = np.unique(knots, return_index=True)
         return PiecewiseLinearCDF(knots, np.maximum.accumulate(heights[first_index]))
 
     is_single_float = just_below(parts.ends) <= parts.starts

@@ -43,10 +43,13 @@ class PiecewiseLinearCDF:
     def __call__(self, x: Floats) -> Floats:
         """Return the height of the function at each number, from 0 to 1."""
         x = np.clip(x, self.knots[0], self.knots[-1])
+        last_piece = len(self.knots) - 2
         piece = np.searchsorted(self.knots, x, side="right") - 1
-        piece = np.minimum(piece, len(self.knots) - 2)
-        start, end = self.knots[piece], self.knots[piece + 1]
-        low, high = self.heights[piece], self.heights[piece + 1]
+        piece = np.minimum(piece, last_piece)  # the piece that begins at or below each number
+        start = self.knots[piece]
+        end = self.knots[piece + 1]
+        low = self.heights[piece]
+        high = self.heights[piece + 1]
         # at a knot, the fraction is exactly 0 or 1 and the height has no rounding error
         fraction = (x - start) / (end - start)
         return np.where(fraction >= 1, high, low + fraction * (high - low))
@@ -54,14 +57,18 @@ class PiecewiseLinearCDF:
     def inverse(self, p: Floats) -> Floats:
         """Return the quantile of each fraction p, i.e. the smallest number x with cdf(x) >= p."""
         # the piece that rises to p ends at the first knot whose height is at least p
-        piece = np.clip(np.searchsorted(self.heights, p, side="left"), 1, len(self.knots) - 1) - 1
-        start, end = self.knots[piece], self.knots[piece + 1]
-        low, high = self.heights[piece], self.heights[piece + 1]
+        end_knot = np.searchsorted(self.heights, p, side="left")
+        end_knot = np.clip(end_knot, 1, len(self.knots) - 1)
+        start = self.knots[end_knot - 1]
+        end = self.knots[end_knot]
+        low = self.heights[end_knot - 1]
+        high = self.heights[end_knot]
         rise = np.where(high > low, high - low, 1.0)
         fraction = np.clip((p - low) / rise, 0, 1)
-        is_jump = np.nextafter(start, end) >= end  # no float lies between the ends of the piece
         inside = start + fraction * (end - start)
-        return np.where(is_jump | (fraction >= 1), end, inside)
+        is_jump = np.nextafter(start, end) >= end  # no float lies between the ends of the piece
+        is_end = is_jump | (fraction >= 1)
+        return np.where(is_end, end, inside)
 
     def mean(self) -> float:
         """Return the mean of the distribution, which is uniform on each piece."""

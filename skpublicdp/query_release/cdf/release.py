@@ -284,22 +284,25 @@ def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
     start = just_below(np.array([grid.low]))
     ends = np.concatenate([start, grid.edges, [grid.high]])
     heights = np.concatenate([[0], heights, [1]])
-    knots = np.unique(np.concatenate([grid.public_cdf.knots, ends]))
-    cell_end = np.clip(np.searchsorted(ends, knots, side="left"), 1, len(ends) - 1)
-    cell_start = cell_end - 1
     public_heights = grid.public_cdf(ends)
-    public_mass = public_heights[cell_end] - public_heights[cell_start]
+    knots = np.unique(np.concatenate([grid.public_cdf.knots, ends]))
+
+    # the cell of each knot: its ends, its width and its public mass
+    cell_end = np.searchsorted(ends, knots, side="left")
+    cell_end = np.clip(cell_end, 1, len(ends) - 1)
+    cell_start = cell_end - 1
+    distance = knots - ends[cell_start]
     width = ends[cell_end] - ends[cell_start]
-    fraction = np.where(
-        public_mass > 0,
-        (grid.public_cdf(knots) - public_heights[cell_start])
-        / np.where(public_mass > 0, public_mass, 1),
-        (knots - ends[cell_start]) / width,
-    )
+    public_below = grid.public_cdf(knots) - public_heights[cell_start]
+    public_mass = public_heights[cell_end] - public_heights[cell_start]
+
+    has_public = public_mass > 0
+    public_fraction = public_below / np.where(has_public, public_mass, 1)
+    fraction = np.where(has_public, public_fraction, distance / width)
     # the ends of a cell have exactly the given heights, without rounding error
     fraction = np.where(knots >= ends[cell_end], 1, np.clip(fraction, 0, 1))
-    rise = heights[cell_end] - heights[cell_start]
-    interpolated = np.where(fraction == 1, heights[cell_end], heights[cell_start] + fraction * rise)
+    low, high = heights[cell_start], heights[cell_end]
+    interpolated = np.where(fraction == 1, high, low + fraction * (high - low))
     interpolated[0] = 0
     return PiecewiseLinearCDF(knots, np.maximum.accumulate(interpolated))
 
