@@ -88,7 +88,8 @@ class PublicBins(Discretizer):
             column = rows[:, position]
             codes[:, position] = column if cuts is None else count_below(cuts, column)
             if self.bins.has_missing(position):
-                codes[np.isnan(column), position] = self.sizes[position] - 1
+                is_missing = np.isnan(column)
+                codes[is_missing, position] = self.sizes[position] - 1
         units = None if weights is None else weights.units(rows)
         return marginal_tables(codes, workload, self.sizes, units)
 
@@ -135,10 +136,13 @@ class ReleasedBins(PublicBins):
         generator = np.random.default_rng(0)  # fixed, since only released numbers enter
         rows = codes.astype(np.float64)
         for position, cdf in self.cdfs.items():
-            levels = np.concatenate([[0.0], cdf.cdf(self._cuts_of_column[position]), [1.0]])
-            low, high = levels[codes[:, position]], levels[codes[:, position] + 1]
+            heights = cdf.cdf(self._cuts_of_column[position])
+            levels = np.concatenate([[0.0], heights, [1.0]])  # at the ends of the bins
+            bins = codes[:, position]
+            low, high = levels[bins], levels[bins + 1]
             # inverse transform sampling within the bin
-            rows[:, position] = cdf.quantile(low + (high - low) * generator.random(len(codes)))
+            level = low + (high - low) * generator.random(len(codes))
+            rows[:, position] = cdf.quantile(level)
         return rows
 
     def column_marginals(self) -> dict[tuple[int, ...], Floats]:

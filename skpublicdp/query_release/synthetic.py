@@ -54,14 +54,15 @@ class WeightedRows:
 
     def column(self, position: int) -> WeightedRows:
         """Return the distribution of one column among the rows that have a value."""
-        has_value = ~np.isnan(self.rows[:, position])
+        values = self.rows[:, [position]]
+        weights = self.weights
+        has_value = ~np.isnan(values[:, 0])
         if has_value.all():
-            return WeightedRows(self.rows[:, [position]], self.weights)
-        weights = self.weights[has_value]
-        total = weights.sum()
-        if not total > 0:  # no row has a value: weight all values equally
-            weights, total = np.ones(len(weights)), len(weights)
-        return WeightedRows(self.rows[has_value][:, [position]], weights / total)
+            return WeightedRows(values, weights)
+        weights = weights[has_value]
+        if not weights.sum() > 0:  # no row has a value: weight all values equally
+            weights = np.ones(len(weights))
+        return WeightedRows(values[has_value], weights / weights.sum())
 
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
         """Return the total weight of the rows that satisfy each encoded query."""
@@ -115,15 +116,16 @@ def spread_weights(
     Actual values inside the bins therefore come from public rows.
     """
     # a group contains all representatives and public rows with the same codes
+    all_rows = np.concatenate([representatives, X_public])
     group_of_row = combination_ids(np.concatenate([codes, codes_public]))
-    n_groups = int(group_of_row.max()) + 1
-    totals = np.bincount(group_of_row[: len(codes)], weights, minlength=n_groups)
     group_sizes = np.bincount(group_of_row)
+    n_groups = len(group_sizes)
+    group_of_weight = group_of_row[: len(codes)]
+    totals = np.bincount(group_of_weight, weights, minlength=n_groups)
     weight_per_row = np.divide(totals, group_sizes, out=np.zeros(n_groups), where=totals > 0)
     row_weights = weight_per_row[group_of_row]
     is_positive = row_weights > 0
-    rows = np.concatenate([representatives, X_public])[is_positive]
-    return WeightedRows(rows, row_weights[is_positive] / row_weights.sum())
+    return WeightedRows(all_rows[is_positive], row_weights[is_positive] / row_weights.sum())
 
 
 def synthesize(
@@ -196,9 +198,12 @@ def _rows_in_empty_cells(
     masses = table.ravel()
     is_occupied = np.zeros(len(masses), dtype=bool)
     is_occupied[ravel_codes(rows, columns, sizes)] = True
-    empty_cells = np.flatnonzero(~is_occupied & (masses > MIN_SYNTHETIC_MASS))
-    cell_rows = tree_rows[generator.integers(len(tree_rows), size=len(empty_cells))]
-    cell_rows[:, columns] = np.stack(np.unravel_index(empty_cells, table.shape), axis=1)
+    is_needed = ~is_occupied & (masses > MIN_SYNTHETIC_MASS)
+    empty_cells = np.flatnonzero(is_needed)
+    codes = np.unravel_index(empty_cells, table.shape)
+    tree_row = generator.integers(len(tree_rows), size=len(empty_cells))
+    cell_rows = tree_rows[tree_row]
+    cell_rows[:, columns] = np.stack(codes, axis=1)
     return cell_rows
 
 
@@ -233,7 +238,9 @@ def rake_weights(
     updates_per_sweep = len(rows) * len(workload)
     n_sweeps = int(np.clip(MAX_WEIGHT_UPDATES // updates_per_sweep, *SWEEP_RANGE))
     is_cached = updates_per_sweep <= MAX_CACHED_CELLS
-    cached_cells = {columns: ravel_codes(rows, columns, sizes) for columns in workload if is_cached}
+    cached_cells = {}
+    if is_cached:
+        cached_cells = {columns: ravel_codes(rows, columns, sizes) for columns in workload}
     for sweep in range(n_sweeps):
         exponent = min(1.0, UNDAMPED_SWEEPS / (sweep + 1))
         for columns in workload:
@@ -241,10 +248,11 @@ def rake_weights(
             cell_of_row = cached_cells[columns] if is_cached else ravel_codes(rows, columns, sizes)
             masses = np.bincount(cell_of_row, weights, minlength=len(target))
             is_positive = masses > np.finfo(np.float64).tiny  # below, the ratio could overflow
-            ratios = np.divide(target, masses, out=np.ones(len(target)), where=is_positive)
-            weights = weights * (ratios**exponent)[cell_of_row]
-    weights /= weights.sum()
-    return weights
+            ratios = np.ones(len(target))
+            np.divide(target, masses, out=ratios, where=is_positive)
+            factors = ratios**exponent
+            weights = weights * factors[cell_of_row]
+    return weights / weights.sum()
 
 
 def _sample_chow_liu_tree(
@@ -303,12 +311,12 @@ def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator
     The number of draws of each code differs from n times its fraction by less than 1. Fractions are
     normalised so that they sum to 1. If all fractions are zero, the distribution is uniform.
     """
-    total = fractions.sum()
-    if not total > 0:
-        fractions, total = np.ones(len(fractions)), float(len(fractions))
-    cumulative = np.cumsum(fractions) / total
+    if not fractions.sum() > 0:
+        fractions = np.ones(len(fractions))
+    cumulative = np.cumsum(fractions) / fractions.sum()
     levels = (np.arange(n) + generator.random()) / max(n, 1)
-    codes = np.minimum(np.searchsorted(cumulative, levels, side="right"), len(fractions) - 1)
+    codes = np.searchsorted(cumulative, levels, side="right")
+    codes = np.minimum(codes, len(fractions) - 1)
     return generator.permutation(codes)
 
 

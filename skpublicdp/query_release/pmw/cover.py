@@ -161,23 +161,28 @@ class ExplicitCover(QueryCover):
         disagreement: float = 0.0,
     ) -> None:
         check_cover_size(len(cover))
-        self._holds, self._cover, self._points = holds, cover, points
+        self._holds = holds
+        self._cover = cover
+        self._points = points
         self._disagreement = disagreement
         candidates = candidates[: MAX_INCIDENCE_ENTRIES // len(cover)]
-        answers = holds(cover, candidates)
+        answers = holds(cover, candidates)  # (n_queries, n_candidates)
+        # candidates on which all queries agree belong to one cell, represented by the first of them
         cell_of_key: dict[bytes, int] = {}
-        self._cell_of_candidate = np.array(
-            [cell_of_key.setdefault(key, len(cell_of_key)) for key in _packed_columns(answers)],
-            dtype=np.intp,
-        )
-        first_rows = np.unique(self._cell_of_candidate, return_index=True)[1]
-        self.cells, self.incidence = candidates[first_rows], answers[:, first_rows]
-        self._n_holdout, self._reassigned_share = None if holdout is None else len(holdout), 0.0
+        keys = _packed_columns(answers)
+        cells = [cell_of_key.setdefault(key, len(cell_of_key)) for key in keys]
+        self._cell_of_candidate = np.array(cells, dtype=np.intp)
+        _, first_rows = np.unique(self._cell_of_candidate, return_index=True)
+        self.cells = candidates[first_rows]
+        self.incidence = answers[:, first_rows]
+        self.sizes = np.array([len(self.cells)])
+        self.n_queries = len(cover)
+        self._n_holdout = None if holdout is None else len(holdout)
+        self._reassigned_share = 0.0
         if holdout is not None and len(holdout):
             assigned = self.assign_cells(holdout)[:, 0]
             is_different = holds(cover, holdout) != self.incidence[:, assigned]
             self._reassigned_share = float(is_different.mean(axis=1).max())
-        self.n_queries, self.sizes = len(cover), np.array([len(self.cells)])
         self.irreducible_error = disagreement + self._reassigned_share
 
     def assign_cells(self, X: Floats) -> Codes:
@@ -273,18 +278,20 @@ def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> 
     ndarray of int, shape (n_columns,)
         Index of the reference column that differs in the fewest bits.
     """
-    index_of = {key: i for i, key in enumerate(_packed_columns(reference))}
     unknown = -1  # no reference column is equal
-    keys = _packed_columns(columns)
-    nearest = np.array([index_of.get(key, unknown) for key in keys], dtype=np.intp)
+    index_of = {key: i for i, key in enumerate(_packed_columns(reference))}
+    indices = [index_of.get(key, unknown) for key in _packed_columns(columns)]
+    nearest = np.array(indices, dtype=np.intp)
     unmatched = np.flatnonzero(nearest == unknown)
     if len(unmatched):
         signs = 1 - 2 * reference.astype(np.float32)
+        n_ones = reference.sum(axis=0)
         for start in range(0, len(unmatched), MATCH_BLOCK):
             block = unmatched[start : start + MATCH_BLOCK]
+            bits = columns[:, block].T.astype(np.float32)  # (n_block, n_bits)
             # the number of bits in which a column and a reference column r differ is
             # sum(column * (1 - 2 r)) + sum(r)
-            distance = columns[:, block].T.astype(np.float32) @ signs + reference.sum(axis=0)
+            distance = bits @ signs + n_ones
             nearest[block] = distance.argmin(axis=1)
     return nearest
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,31 +63,24 @@ class QuantileAxis:
 
     def __init__(self, column: NDArray[Any], n_ends: int, max_cells: int) -> None:
         values, counts = np.unique(column, return_counts=True)
-        # Cuts are placed in gaps, where gap i precedes value i and the last gap follows all values.
-        n_below = np.append(0, np.cumsum(counts))
-        share_below = n_below / len(column)
-        cut_gaps = np.arange(len(share_below))
-        if len(values) > max_cells:
-            levels = np.arange(max_cells + 1) / max_cells
-            cut_gaps = np.unique(_nearest(share_below, levels))
-        self._values = values
-        # for each gap, the index of the nearest gap with a cut, and the number of rows in between
-        self._nearest_cut = _nearest(share_below[cut_gaps], share_below)
-        n_skipped = np.abs(n_below - n_below[cut_gaps][self._nearest_cut])
+        rows_below = np.append(0, np.cumsum(counts))  # below each gap
+        share_below = rows_below / len(column)
+        cut_gaps = _choose_cut_gaps(share_below, max_cells)
+        nearest_cut = _nearest(
+            share_below[cut_gaps], share_below
+        )  # of each gap, an index of cut_gaps
+        nearest_gap = cut_gaps[nearest_cut]
+        n_skipped = np.abs(rows_below - rows_below[nearest_gap])
+        self.cuts = _midpoints(values, cut_gaps[1:-1])
+        self.representatives = _median_values(values, share_below, cut_gaps)
         self.max_skipped_rows = int(n_skipped.max())
         self.max_skipped_share = self.max_skipped_rows / len(column)
         self.n_ends = n_ends
-        inner_gaps = cut_gaps[1:-1]
-        left, right = values[inner_gaps - 1], values[inner_gaps]
-        midpoint = left / 2 + right / 2
-        # there is no midpoint between neighbouring floats
-        self.cuts = np.where((midpoint >= left) & (midpoint < right), midpoint, left)
-        # the representative of a cell is the median of its public rows
-        mid_share = (share_below[cut_gaps[:-1]] + share_below[cut_gaps[1:]]) / 2
-        median_value = np.searchsorted(share_below[1:], mid_share)
-        self.representatives = values[np.clip(median_value, cut_gaps[:-1], cut_gaps[1:] - 1)]
-        self._ranges = _cell_ranges(len(self.representatives), n_ends)
-        self.n_ranges = len(self._ranges.start)
+        self.n_cells = len(self.representatives)
+        self._range_starts, self._range_stops = _cell_ranges(self.n_cells, n_ends)
+        self.n_ranges = len(self._range_starts)
+        self._values = values
+        self._nearest_cut = nearest_cut
 
     def radius(self, m: int, beta: float, n_columns: int) -> float:
         """Bound the population share between the ends of any range and the nearest cuts."""
@@ -106,47 +99,74 @@ class QuantileAxis:
         """Return a table in which the cells along one axis are replaced by sums over all ranges."""
         zeros = np.zeros_like(table.take([0], axis))
         cumulative = np.cumsum(np.concatenate([zeros, table], axis=axis), axis=axis)
-        stop_sums = cumulative.take(self._ranges.stop, axis)
-        start_sums = cumulative.take(self._ranges.start, axis)
+        stop_sums = cumulative.take(self._range_stops, axis)
+        start_sums = cumulative.take(self._range_starts, axis)
         return stop_sums - start_sums
 
     def nearest_ranges(self, low: Floats, high: Floats) -> Codes:
         """Return the index of the range of cells nearest to each interval [low, high]."""
-        start = self._nearest_cut[np.searchsorted(self._values, low)]
-        stop = self._nearest_cut[np.searchsorted(self._values, high, side="right")]
+        first_gap = np.searchsorted(self._values, low)
+        last_gap = np.searchsorted(self._values, high, side="right")
+        start = self._nearest_cut[first_gap]
+        stop = self._nearest_cut[last_gap]
         # ranges are in lexicographic order, so that one combined number per pair is increasing
-        base = len(self.representatives) + 1
-        range_keys = self._ranges.start * base + self._ranges.stop
+        base = self.n_cells + 1
+        range_keys = self._range_starts * base + self._range_stops
         # (0, 0) is the only empty range in the list
         keys = np.where(start < stop, start * base + stop, 0)
         return np.searchsorted(range_keys, keys)
 
     def cell_slice(self, range_index: int) -> slice:
         """Return the cells in a range as a slice, given the index of the range."""
-        return slice(self._ranges.start[range_index], self._ranges.stop[range_index])
+        return slice(self._range_starts[range_index], self._range_stops[range_index])
 
 
-class _CellRanges(NamedTuple):
-    """Ranges of cells in lexicographic order; range i is start[i] to stop[i] - 1."""
-
-    start: Codes
-    stop: Codes
-
-
-def _cell_ranges(n_cells: int, n_ends: int) -> _CellRanges:
-    """Return all ranges of adjacent cells with 0, 1 or 2 free ends (`n_ends`).
+def _cell_ranges(n_cells: int, n_ends: int) -> tuple[Codes, Codes]:
+    """Return the starts and stops of all ranges of adjacent cells with `n_ends` free ends.
 
     With two free ends, these are all ranges; with one free end, ranges that start at the first
-    cell; and with none, single cells.
+    cell; and with none, single cells. Ranges are in lexicographic order, and range i contains the
+    cells from start[i] to stop[i] - 1.
     """
     cells = np.arange(n_cells)
     if n_ends == 0:
-        return _CellRanges(cells, cells + 1)
+        return cells, cells + 1
     if n_ends == 1:
-        return _CellRanges(np.zeros(n_cells + 1, dtype=np.intp), np.arange(n_cells + 1))
+        return np.zeros(n_cells + 1, dtype=np.intp), np.arange(n_cells + 1)
     first, last = np.triu_indices(n_cells)
     # the empty range (0, 0) comes first
-    return _CellRanges(np.append(0, first), np.append(0, last + 1))
+    return np.append(0, first), np.append(0, last + 1)
+
+
+def _n_boxes(n_cells: Sequence[int], n_ends: int) -> int:
+    """Return the number of boxes, i.e. of products of one range of cells per column."""
+    return math.prod(len(_cell_ranges(k, n_ends)[0]) for k in n_cells)
+
+
+def _choose_cut_gaps(share_below: Floats, max_cells: int) -> Codes:
+    """Return the gaps at which a column is cut: all gaps, or those nearest to quantiles."""
+    n_values = len(share_below) - 1
+    if n_values <= max_cells:
+        return np.arange(n_values + 1)
+    levels = np.arange(max_cells + 1) / max_cells
+    return np.unique(_nearest(share_below, levels))
+
+
+def _midpoints(values: NDArray[Any], gaps: Codes) -> NDArray[Any]:
+    """Return a number in each gap, or the value below if no float lies between both values."""
+    left, right = values[gaps - 1], values[gaps]
+    middle = left / 2 + right / 2
+    is_between = (middle >= left) & (middle < right)
+    return np.where(is_between, middle, left)
+
+
+def _median_values(values: NDArray[Any], share_below: Floats, cut_gaps: Codes) -> NDArray[Any]:
+    """Return the median of the public rows in each cell, shape (n_cells,)."""
+    first_gap, last_gap = cut_gaps[:-1], cut_gaps[1:]
+    middle_share = (share_below[first_gap] + share_below[last_gap]) / 2
+    share_up_to_value = share_below[1:]
+    median_value = np.searchsorted(share_up_to_value, middle_share)
+    return values[np.clip(median_value, first_gap, last_gap - 1)]
 
 
 def _nearest(sorted_values: Floats, targets: Floats) -> Codes:
@@ -168,8 +188,9 @@ class BoxQueryCover(QueryCover):
     """
 
     def __init__(self, X_public: Floats, n_ends: int) -> None:
-        n_cells = [min(len(np.unique(column)), MAX_AXIS_CELLS) for column in X_public.T]
-        while math.prod(len(_cell_ranges(k, n_ends).start) for k in n_cells) > MAX_COVER_BOXES:
+        columns = X_public.T
+        n_cells = [min(len(np.unique(column)), MAX_AXIS_CELLS) for column in columns]
+        while _n_boxes(n_cells, n_ends) > MAX_COVER_BOXES:
             # remove a sixteenth (rounded up) of the cells in the column with the most cells
             widest = n_cells.index(max(n_cells))
             n_cells[widest] -= math.ceil(n_cells[widest] / CELL_REDUCTION)
@@ -180,11 +201,13 @@ class BoxQueryCover(QueryCover):
                     'rows. Use fewer columns or method="auto".'
                 )
         self.axes = [
-            QuantileAxis(column, n_ends, k) for column, k in zip(X_public.T, n_cells, strict=True)
+            QuantileAxis(column, n_ends, limit)
+            for column, limit in zip(columns, n_cells, strict=True)
         ]
-        self._shape = tuple(len(axis.representatives) for axis in self.axes)
+        self._shape = tuple(axis.n_cells for axis in self.axes)
         self._n_ranges = tuple(axis.n_ranges for axis in self.axes)
-        self.n_queries, self.sizes = math.prod(self._n_ranges), np.array([math.prod(self._shape)])
+        self.n_queries = math.prod(self._n_ranges)
+        self.sizes = np.array([math.prod(self._shape)])
         self.irreducible_error = n_ends * sum(axis.max_skipped_share for axis in self.axes)
 
     def radius(self, m: int, d: int, beta: float) -> float:
@@ -211,10 +234,12 @@ class BoxQueryCover(QueryCover):
 
     def incidence_row(self, query: int) -> Floats:
         """Indicate whether each cell is in a given box, as 0.0 or 1.0."""
-        incidence = np.zeros(self._shape)
         ranges = np.unravel_index(query, self._n_ranges)
-        box = tuple(axis.cell_slice(int(i)) for axis, i in zip(self.axes, ranges, strict=True))
-        incidence[box] = 1
+        box = []
+        for axis, range_index in zip(self.axes, ranges, strict=True):
+            box.append(axis.cell_slice(int(range_index)))
+        incidence = np.zeros(self._shape)
+        incidence[tuple(box)] = 1
         return incidence.ravel()
 
     def find(self, boxes: Floats) -> Codes:
@@ -299,9 +324,13 @@ class ProductCover(QueryCover):
         The columns are independent, because the weights on the grid are a product.
         """
         generator = np.random.default_rng(0)  # fixed: rows depend only on weights
-        levels = (np.arange(N_PRODUCT_ROWS) + 0.5) / N_PRODUCT_ROWS
         rows = np.empty((N_PRODUCT_ROWS, len(self.axes)), order="F")
-        for i, block in enumerate(np.split(weights, self.starts[1:])):
-            cells = np.minimum(np.searchsorted(np.cumsum(block), levels), len(block) - 1)
-            rows[:, i] = self.axes[i].representatives[generator.permutation(cells)]
+        levels = (np.arange(N_PRODUCT_ROWS) + 0.5) / N_PRODUCT_ROWS
+        column_weights = np.split(weights, self.starts[1:])
+        for column, (axis, cell_weights) in enumerate(zip(self.axes, column_weights, strict=True)):
+            # inverse transform sampling at evenly spaced levels
+            cells = np.searchsorted(np.cumsum(cell_weights), levels)
+            cells = np.minimum(cells, axis.n_cells - 1)
+            shuffled = generator.permutation(cells)
+            rows[:, column] = axis.representatives[shuffled]
         return rows, np.full(N_PRODUCT_ROWS, 1 / N_PRODUCT_ROWS)

@@ -126,13 +126,16 @@ class HalfspaceDichotomies:
         if self.basis.shape[1] < self.points.shape[1]:
             # the points do not span the space, so no bound is known for other rows
             return np.tile(~is_point, (len(self.signs), 1))
-        sides = self._sides(rows).T
+        sides = self._sides(rows).T  # (n_planes, n_rows)
         undetermined = np.empty((len(self.signs), len(rows)), dtype=bool)
-        rays = zip(self.bounds_positive, self.bounds_negative, strict=True)
-        for number, (positive, negative) in enumerate(rays):
+        for number in range(len(self.signs)):
             # sides of the few extreme rays of the cone
-            ray_sides = np.concatenate([sides[positive], -sides[negative]])
-            undetermined[number] = (ray_sides <= 0).any(axis=0) & (ray_sides >= 0).any(axis=0)
+            positive = sides[self.bounds_positive[number]]
+            negative = sides[self.bounds_negative[number]]
+            ray_sides = np.concatenate([positive, -negative])
+            has_inside = (ray_sides >= 0).any(axis=0)
+            has_outside = (ray_sides <= 0).any(axis=0)
+            undetermined[number] = has_inside & has_outside
         undetermined[:, is_point] = False
         return undetermined
 
@@ -262,9 +265,12 @@ class HalfspaceQueryCover(ExplicitCover):
         disagreement = 1.0  # no bound holds if a dichotomy lost its halfspace through rounding
         if len(cover) == len(dichotomies.signs):
             disagreement = dichotomies.disagreement_bound(holdout)
-        candidates = _points_among(generator.permutation(rows)[:MAX_CELLS], generator)
-        self._low, self._high = candidates.min(axis=0), candidates.max(axis=0)
-        self._scale = np.where(self._high > self._low, candidates.std(axis=0), 1.0)
+        selected_rows = generator.permutation(rows)[:MAX_CELLS]
+        candidates = _points_among(selected_rows, generator)
+        self._low = candidates.min(axis=0)
+        self._high = candidates.max(axis=0)
+        is_constant = self._high == self._low
+        self._scale = np.where(is_constant, 1.0, candidates.std(axis=0))
         self._tree = cKDTree(candidates / self._scale)
         super().__init__(holds, cover, candidates, holdout, dichotomies.points, disagreement)
 
@@ -288,11 +294,15 @@ def _points_among(rows: Floats, generator: np.random.Generator) -> Floats:
     n_points = MAX_CELLS - len(rows)
     if n_neighbours < 1 or n_points < 1:
         return rows
-    scale = np.maximum(rows.std(axis=0), np.finfo(float).tiny)
-    neighbours = cKDTree(rows / scale).query(rows / scale, k=n_neighbours + 1)[1][:, 1:]
+    scaled = rows / np.maximum(rows.std(axis=0), np.finfo(float).tiny)
+    _, nearest = cKDTree(scaled).query(scaled, k=n_neighbours + 1)
+    neighbours = nearest[:, 1:]  # (n_rows, n_neighbours), without the row itself
     corner = np.arange(n_points) % len(rows)
-    points = rows[corner].copy()
+    corners = rows[corner]
+    points = corners.copy()
     for _ in range(2):
-        other = rows[neighbours[corner, generator.integers(n_neighbours, size=n_points)]]
-        points += generator.random((n_points, 1)) / 2 * (other - rows[corner])
+        rank = generator.integers(n_neighbours, size=n_points)
+        other_corners = rows[neighbours[corner, rank]]
+        step = generator.random((n_points, 1)) / 2
+        points += step * (other_corners - corners)
     return np.concatenate([rows, points])

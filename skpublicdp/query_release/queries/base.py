@@ -331,11 +331,13 @@ class BoxQueries(QueryClass):
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Indicate whether each row lies in each box, shape (n_queries, n)."""
-        boxes = self._boxes(self._validated(Q, X.shape[1]))
+        boxes = self._boxes(self._validated(Q, X.shape[1]))  # (n_queries, n_columns, 2)
         inside = np.ones((len(boxes), len(X)), dtype=bool)
         for column in range(X.shape[1]):
-            inside &= X[:, column] >= boxes[:, column, :1]
-            inside &= X[:, column] <= boxes[:, column, 1:]
+            values = X[:, column]
+            low, high = boxes[:, column, :1], boxes[:, column, 1:]
+            inside &= values >= low
+            inside &= values <= high
         return inside
 
     def build_cover(self, X_public: Floats) -> BoxQueryCover:

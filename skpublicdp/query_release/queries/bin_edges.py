@@ -184,12 +184,14 @@ def describe_cells(column: Column, cuts: Floats | None) -> list[Any]:
 def _describe_whole_numbers(column: Column, cuts: Floats) -> list[Any]:
     """Return the public values, or for bins with several whole numbers, their range as text."""
     names: list[Any] = column.restore(_values_within_bounds(column)).tolist()
-    smallest = np.concatenate([[column.low], np.floor(cuts) + 1]).tolist()
-    largest = np.concatenate([np.floor(cuts), [column.high]]).tolist()
+    last_whole = np.floor(cuts)
+    smallest = [column.low, *(last_whole + 1).tolist()]
+    largest = [*last_whole.tolist(), column.high]
     for code, (low, high) in enumerate(zip(smallest, largest, strict=True)):
         if low == high:
             continue
-        first, last = (str(int(end) + column.offset) for end in (low, high))
+        first = str(int(low) + column.offset)
+        last = str(int(high) + column.offset)
         names[code] = f"{first} to {last}"
         if code == 0:
             names[code] = f"<= {last}"
