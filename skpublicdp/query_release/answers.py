@@ -300,20 +300,19 @@ class TableAnswers(ReleasedAnswers):
         self.check_released(columns)
         ((group_columns, _, _),) = by_table(groups)
         ends = self.release.share_intervals(columns, codes, group_columns, level)
-        if simultaneous:
-            distinct_groups, group_of_cell = np.unique(groups, axis=0, return_inverse=True)
-            together = np.concatenate([cells, distinct_groups])
-            low, high = self.intervals(together, level, simultaneous=True).T
-            group_low, group_high = (
-                end[len(cells) :][group_of_cell.ravel()] for end in (low, high)
-            )
-            low, high = low[: len(cells)], high[: len(cells)]
-            min_share = np.divide(low, group_high, out=np.zeros(len(low)), where=group_high > 0)
-            max_share = np.divide(high, group_low, out=np.ones(len(low)), where=group_low > high)
-            ends = np.column_stack(
-                [np.minimum(min_share, ends[:, 0]), np.maximum(max_share, ends[:, 1])]
-            )
-        return ends
+        if not simultaneous:
+            return ends
+        distinct_groups, group_of_cell = np.unique(groups, axis=0, return_inverse=True)
+        together = np.concatenate([cells, distinct_groups])
+        joint_ends = self.intervals(together, level, simultaneous=True)
+        cell_ends, group_ends = np.split(joint_ends, [len(cells)])
+        low, high = cell_ends.T
+        group_low, group_high = group_ends[group_of_cell.ravel()].T
+        min_share = np.divide(low, group_high, out=np.zeros(len(low)), where=group_high > 0)
+        max_share = np.divide(high, group_low, out=np.ones(len(low)), where=group_low > high)
+        low_end = np.minimum(min_share, ends[:, 0])
+        high_end = np.maximum(max_share, ends[:, 1])
+        return np.column_stack([low_end, high_end])
 
     def is_measured(self, position: int) -> bool:
         """Return False if no released table contains the column."""
@@ -535,10 +534,13 @@ class FittedRelease:
         """
         Q = self.queries.holdout_queries(X)
         weights = np.ones(len(X))
-        if self.queries.weights is not None:
-            weights = self.queries.weights.units(X).astype(np.float64)
-        fractions = self.queries.weighted_mean(Q, X, weights / weights.sum())
-        return float(np.abs(self.answers.answer(Q) - fractions).mean())
+        weight_column = self.queries.weights
+        if weight_column is not None:
+            weights = weight_column.units(X).astype(np.float64)
+        shares = weights / weights.sum()
+        fractions = self.queries.weighted_mean(Q, X, shares)
+        errors = np.abs(self.answers.answer(Q) - fractions)
+        return float(errors.mean())
 
     @property
     def rows(self) -> WeightedRows:
@@ -594,15 +596,18 @@ class ColumnAnswers(TableAnswers):
         failure = (1 - single_level) / 2  # of each end
         ends = np.empty((len(Q), 2))
         for column, indices in _stumps_by_column(Q):
-            if column < 0:  # categorical
-                columns, codes = (-1 - column,), (Q[indices, 1].astype(np.intp),)
-                ends[indices] = self._cell_intervals(columns, codes, level)
-                if n_simultaneous > 1:
-                    ends[indices] = self._with_noise_bounds(ends[indices], columns, codes, failure)
-            else:
-                above, thresholds = np.full(len(indices), -np.inf), Q[indices, 1]
+            values = Q[indices, 1]
+            if column >= 0:
                 cdf = self._discretizer.cdfs[column]
-                ends[indices] = cdf.fraction_intervals(above, thresholds, single_level)
+                above = np.full(len(indices), -np.inf)
+                ends[indices] = cdf.fraction_intervals(above, values, single_level)
+                continue
+            columns = (-1 - column,)  # of the table of a categorical column
+            codes = (values.astype(np.intp),)
+            cell_ends = self._cell_intervals(columns, codes, level)
+            if n_simultaneous > 1:
+                cell_ends = self._with_noise_bounds(cell_ends, columns, codes, failure)
+            ends[indices] = cell_ends
         return ends
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
@@ -49,22 +47,14 @@ def binomial_bounds(
     >>> low.round(3), high.round(3)
     (array([0.266]), array([0.336]))
     """
-    counts, variances = np.broadcast_arrays(
-        np.asarray(noisy, float) * n, np.asarray(variance, float)
-    )
+    counts = np.asarray(noisy, float) * n
+    counts, variances = np.broadcast_arrays(counts, np.asarray(variance, float))
     variances = np.maximum(variances * n**2, MIN_COUNT_NOISE_VARIANCE)
     # a lower bound follows from an upper bound on the complementary fraction
-    both_counts = np.stack([counts, n - counts]) + CONTINUITY_CORRECTION  # (2, *counts.shape)
+    both_counts = np.stack([counts, n - counts])  # (2, *counts.shape)
+    both_counts = both_counts + CONTINUITY_CORRECTION
     high, complement = _upper_bounds(both_counts, variances, n, failure, gaussian)
     return 1 - complement, high
-
-
-class _SaddlePoint(NamedTuple):
-    """Population fractions with a given saddle point, and their tail probabilities."""
-
-    # success probabilities p for which Binomial(n, p) plus noise has the given saddle point
-    fraction: Floats
-    tail: Floats  # probability, for this p, that a noisy sum is at most the noisy count
 
 
 def _upper_bounds(
@@ -83,18 +73,21 @@ def _upper_bounds(
     high_tilt = np.zeros(counts.shape)
     for _ in range(BINOMIAL_BISECTIONS):
         tilt = (low_tilt + high_tilt) / 2
-        is_rare = _saddle_point(tilt, counts, variance, n, gaussian).tail < failure
+        _, tail = _saddle_point(tilt, counts, variance, n, gaussian)
+        is_rare = tail < failure
         low_tilt = np.where(is_rare, tilt, low_tilt)
         high_tilt = np.where(is_rare, high_tilt, tilt)
-    bounds = _saddle_point(high_tilt, counts, variance, n, gaussian).fraction
+    bounds, _ = _saddle_point(high_tilt, counts, variance, n, gaussian)
     # where no fraction is rejected, the bisection ends a few rounding errors below 1
     return np.where(bounds > 1 - MAX_ROUNDING_ERROR, 1.0, bounds)
 
 
 def _saddle_point(
     tilt: Floats, counts: Floats, variance: Floats, n: float | Floats, gaussian: bool
-) -> _SaddlePoint:
-    """Return the fractions whose saddle point is `tilt`, and the lower tails at the counts.
+) -> tuple[Floats, Floats]:
+    """Return the success probabilities whose saddle point is `tilt`, and their lower tails.
+
+    A lower tail is the probability that a noisy sum is at most the noisy count.
 
     K is the cumulant function of Binomial(n, p) plus noise. The saddle point solves K'(tilt) =
     count. The tail is computed by the approximation of Lugannani and Rice (1980).
@@ -107,7 +100,7 @@ def _saddle_point(
         Noisy counts after continuity correction, and the noise variances.
     """
     with np.errstate(all="ignore"):  # 0/0 and overflows are replaced at the end
-        # K and its first two derivatives at the tilt: first of the noise, then with the binomial
+        # cumulant of the noise and its first two derivatives at the tilt
         if gaussian:
             cumulant = variance * tilt**2 / 2
             slope = variance * tilt
@@ -120,16 +113,21 @@ def _saddle_point(
             curvature = variance * np.cosh(tilt) / denominator + slope**2
         # K' = n q + slope, with the success probability q of the exponentially tilted binomial
         tilted_fraction = (counts - slope) / n
-        clipped = np.clip(tilted_fraction, 1e-300, 1 - 1e-16)
-        fraction = clipped / (clipped + (1 - clipped) * np.exp(tilt))
+        q = np.clip(tilted_fraction, 1e-300, 1 - 1e-16)
+        fraction = q / (q + (1 - q) * np.exp(tilt))
+        # add the binomial
         cumulant = cumulant + n * np.log1p(fraction * np.expm1(tilt))
-        curvature = curvature + n * clipped * (1 - clipped)
-        signed_root = -np.sqrt(np.maximum(2 * (tilt * counts - cumulant), 1e-12))
+        curvature = curvature + n * q * (1 - q)
+        squared_root = np.maximum(2 * (tilt * counts - cumulant), 1e-12)
+        signed_root = -np.sqrt(squared_root)
         density = np.exp(-(signed_root**2) / 2) / np.sqrt(2 * np.pi)
-        tail = ndtr(signed_root) + density * (1 / signed_root - 1 / (tilt * np.sqrt(curvature)))
-    is_near_mean = tilt * np.sqrt(curvature) > -MIN_STANDARDIZED_TILT
+        standardized_tilt = tilt * np.sqrt(curvature)
+        correction = density * (1 / signed_root - 1 / standardized_tilt)
+        tail = ndtr(signed_root) + correction
+    is_near_mean = standardized_tilt > -MIN_STANDARDIZED_TILT
     tail = np.where(is_near_mean, 0.5, np.clip(tail, 0, 1))
     # no fraction between 0 and 1 has this saddle point
-    fraction = np.where(tilted_fraction >= 1, 1.0, np.where(tilted_fraction <= 0, 0.0, fraction))
-    tail = np.where(tilted_fraction >= 1, 0.0, np.where(tilted_fraction <= 0, 1.0, tail))
-    return _SaddlePoint(fraction, tail)
+    is_above, is_below = tilted_fraction >= 1, tilted_fraction <= 0
+    fraction = np.select([is_above, is_below], [1.0, 0.0], fraction)
+    tail = np.select([is_above, is_below], [0.0, 1.0], tail)
+    return fraction, tail

@@ -321,13 +321,15 @@ class _Samples(NamedTuple):
     def error(self, row_variance: Floats, noise: Floats, prior_precision: Floats) -> Floats:
         """Return the expected squared errors of estimated population fractions."""
         # the prior is for the fraction of private rows, so its variance includes both samples
-        pooled_precision = self.n * self.m / (self.n + self.m) / row_variance + prior_precision
+        pooled_size = self.n * self.m / (self.n + self.m)
+        pooled_precision = pooled_size / row_variance + prior_precision
         private_weight = 1 / (1 + noise * pooled_precision)
         private_error = row_variance / self.n + noise
         if not self.m and not np.any(prior_precision):
             return private_error
         prior_error = 1 / (self.m / row_variance + prior_precision)
-        return private_weight**2 * private_error + (1 - private_weight) ** 2 * prior_error
+        prior_weight = 1 - private_weight
+        return private_weight**2 * private_error + prior_weight**2 * prior_error
 
 
 def _table_sizes(
@@ -362,15 +364,16 @@ def _tables_error(
     noise_variance = np.full(len(n_cells), _answer_variance(noise, len(n_cells), sample))
     # a table with a single cell is known exactly; the cap keeps the variance of a row above 0
     fractions = np.minimum(1 / n_cells, 1 / 2)
-    squared_errors = samples.error(fractions * (1 - fractions), noise_variance, 1 / fractions**2)
+    row_variances = fractions * (1 - fractions)
+    squared_errors = samples.error(row_variances, noise_variance, 1 / fractions**2)
     if not is_largest:
         return math.sqrt(np.average(squared_errors, weights=n_cells))
     halves = np.full(len(n_cells), 0.5)
     squared_errors_of_halves = samples.error(halves / 2, noise_variance, 1 / halves**2)
-    return math.hypot(
-        _expected_largest(np.sqrt(squared_errors), n_cells),
-        _expected_largest(np.sqrt(squared_errors_of_halves), np.ones(len(n_cells))),
-    )
+    largest = _expected_largest(np.sqrt(squared_errors), n_cells)
+    ones = np.ones(len(n_cells))
+    largest_of_halves = _expected_largest(np.sqrt(squared_errors_of_halves), ones)
+    return math.hypot(largest, largest_of_halves)
 
 
 def _answer_variance(noise: Noise | None, n_tables: int, sample: _PrivateSample) -> float:
@@ -402,43 +405,43 @@ def _cdf_error(
     noise: Noise | None, sample: _PrivateSample, samples: _Samples, is_largest: bool
 ) -> float:
     """Return the expected error of a released CDF."""
-    noise_variance, largest_noise, levels = np.zeros(99), 0.0, np.arange(1, 100) / 100
+    noise_variance, largest_noise = np.zeros(99), 0.0
+    levels = np.arange(1, 100) / 100
     if noise is not None:
         n_cells = max_grid_cells(noise, sample.n / sample.rows_per_person)
-        unit = _prefix_sum_noise(n_cells, isinstance(noise, Gaussian))
-        variance = sample.noise_variance(noise, unit.sensitivity)
-        noise_variance = unit.variances * variance
-        largest_noise = unit.largest * math.sqrt(variance)
+        unit_variances, unit_largest, sensitivity = _prefix_sum_noise(
+            n_cells, isinstance(noise, Gaussian)
+        )
+        variance = sample.noise_variance(noise, sensitivity)
+        noise_variance = unit_variances * variance
+        largest_noise = unit_largest * math.sqrt(variance)
         levels = np.arange(1, n_cells) / n_cells
     if not is_largest:
-        return math.sqrt(samples.error(levels * (1 - levels), noise_variance, np.zeros(1)).mean())
+        squared_errors = samples.error(levels * (1 - levels), noise_variance, np.zeros(1))
+        return math.sqrt(squared_errors.mean())
     # sampling errors are Brownian bridges, whose maxima have the Kolmogorov distribution
-    squared_error = samples.error(
-        np.array([MEAN_KOLMOGOROV**2]), np.array([largest_noise**2]), np.zeros(1)
-    )
+    row_variance = np.array([MEAN_KOLMOGOROV**2])
+    squared_error = samples.error(row_variance, np.array([largest_noise**2]), np.zeros(1))
     return math.sqrt(squared_error.item())
 
 
-class _PrefixSumNoise(NamedTuple):
-    """Noise in all prefix sums under a strategy whose answers have noise of variance 1."""
-
-    variances: Floats  # (n_cells - 1,)
-    largest: float  # expected maximum of the absolute noise
-    sensitivity: Sensitivity  # sensitivity of the strategy's answers
-
-
 @lru_cache(maxsize=64)
-def _prefix_sum_noise(n_cells: int, is_gaussian: bool) -> _PrefixSumNoise:
-    """Return the noise of prefix sums under the strategy that measures a grid."""
+def _prefix_sum_noise(n_cells: int, is_gaussian: bool) -> tuple[Floats, float, Sensitivity]:
+    """Return the noise of prefix sums if the answers of a grid's strategy have noise of variance 1.
+
+    The result contains the variances, the expected maximum of the absolute noise, and the
+    sensitivity of the strategy's answers.
+    """
     gaussian_strategy = prefix_strategy(n_cells, Fraction(1))
     strategy = gaussian_strategy if is_gaussian else hierarchy_strategy(n_cells)
     answers = np.zeros(len(strategy.matrix), dtype=np.int64)
     unit = StrategyMeasurement(strategy, Measurement(answers, Fraction(1), 1.0))
     covariance = least_squares([unit], 1).covariance
-    normals = np.random.default_rng(0).normal(size=(n_cells - 1, N_NOISE_PATHS))
+    generator = np.random.default_rng(0)
+    normals = generator.normal(size=(n_cells - 1, N_NOISE_PATHS))
     paths = np.linalg.cholesky(covariance) @ normals
-    largest = float(np.abs(paths).max(axis=0).mean())
-    return _PrefixSumNoise(np.diag(covariance).copy(), largest, strategy.sensitivity)
+    largest = np.abs(paths).max(axis=0)  # of each path
+    return np.diag(covariance).copy(), float(largest.mean()), strategy.sensitivity
 
 
 def _expected_largest(deviations: Floats, counts: Floats) -> float:

@@ -181,10 +181,10 @@ def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
     # the number k of a multiple must be an integer that a float represents exactly
     max_multiple = 2**52 * 10.0**clipped_exponent
     max_abs = np.maximum(np.abs(starts), np.abs(ends))
-    is_decimal = abs_exponent <= MAX_DECIMAL_POWER
-    is_decimal &= max_abs < max_multiple
-    scale = 10.0 ** np.where(is_decimal, abs_exponent, 0)
-    return _CutSpacing(is_decimal, exponent < 0, scale)
+    has_exact_power = abs_exponent <= MAX_DECIMAL_POWER
+    is_decimal = has_exact_power & (max_abs < max_multiple)
+    scale_exponent = np.where(is_decimal, abs_exponent, 0)
+    return _CutSpacing(is_decimal, exponent < 0, 10.0**scale_exponent)
 
 
 def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:

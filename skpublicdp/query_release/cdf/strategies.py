@@ -60,10 +60,11 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     log_budget = mu_squared.numerator.bit_length() - mu_squared.denominator.bit_length()
     # With coefficients of `bits` bits, the squared sensitivity is at most 2^(2 bits + 4). The noise
     # variance is this number divided by μ² and must have at most `MAX_SIGMA2_BITS` bits.
-    bits = min(COEFFICIENT_BITS, max(0, (MAX_SIGMA2_BITS - 4 + log_budget) // 2))
-    indices = np.arange(1, n_rows)
+    max_bits = (MAX_SIGMA2_BITS - 4 + log_budget) // 2
+    bits = min(COEFFICIENT_BITS, max(0, max_bits))
     # power series of (1 - x)^(-1/2), whose square is the series of prefix sums
-    square_root = np.concatenate([[1.0], np.cumprod(1 - 0.5 / indices)])
+    factors = 1 - 0.5 / np.arange(1, n_rows)
+    square_root = np.concatenate([[1.0], np.cumprod(factors)])
     coefficients = np.rint(square_root * 2**bits).astype(np.int64)
     matrix = np.zeros((n_rows, n_cells), dtype=np.int64)
     for cell in range(n_rows):
@@ -71,9 +72,9 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     # Shifting two columns to the left adds a term to their distance. The first column and some
     # other column therefore attain the largest distance.
     differences = matrix - matrix[:, :1]
-    max_absolute = int(np.abs(differences).sum(axis=0).max())
-    max_squared = int(np.square(differences).sum(axis=0).max())
-    sensitivity = Sensitivity(max_absolute, max_squared)
+    absolute = np.abs(differences).sum(axis=0)
+    squared = np.square(differences).sum(axis=0)
+    sensitivity = Sensitivity(int(absolute.max()), int(squared.max()))
     return MeasurementStrategy("square root of prefix sums", matrix, sensitivity)
 
 

@@ -94,27 +94,29 @@ def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]
     """
     variances, precisions, weights, table_indices = [], [], [], []
     for i, table in enumerate(tables):
-        variance, precision = table.prior_variance().ravel(), table.precisions.ravel()
+        variance = table.prior_variance().ravel()
+        precision = table.precisions.ravel()
+        increasing = np.argsort(variance, kind="stable")
         n_bins = min(N_VARIANCE_BINS, len(variance))
-        for cells in np.array_split(np.argsort(variance, kind="stable"), n_bins):
+        for cells in np.array_split(increasing, n_bins):
             variances.append(variance[cells].mean())
             precisions.append(precision[cells].mean())
             weights.append(float(len(cells) * n_uses[table.columns]))
             table_indices.append(i)
     return _CellBins(
-        np.array(variances), np.array(precisions), np.array(weights), np.array(table_indices)
+        variance=np.array(variances),
+        precision=np.array(precisions),
+        weight=np.array(weights),
+        table_index=np.array(table_indices),
     )
 
 
 def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr_matrix:
     """Return the precision with which a measurement of one table also measures its margins."""
     index_of = {table.columns: i for i, table in enumerate(tables)}
-    entries: list[tuple[int, int, float]] = []
+    matrix = sp.lil_matrix((len(tables), len(tables)))
     for i, table in enumerate(tables):
-        entries.append((i, i, 1.0))
-        entries += [
-            (i, index_of[wider.columns], wider.information_share(table, noise))
-            for wider in table.supermarginals
-        ]
-    rows, columns, values = map(np.array, zip(*entries, strict=True))
-    return sp.csr_matrix((values, (rows, columns)), shape=(len(tables), len(tables)))
+        matrix[i, i] = 1.0
+        for wider in table.supermarginals:
+            matrix[i, index_of[wider.columns]] = wider.information_share(table, noise)
+    return matrix.tocsr()

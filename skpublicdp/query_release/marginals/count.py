@@ -147,9 +147,9 @@ def marginal_tables(
     array([2, 1, 0, 2, 0, 1])
     """
     n_cells = [math.prod(sizes[column] for column in columns) for columns in workload]
-    boundaries = np.cumsum([0, *n_cells])
-    counts = np.zeros(int(boundaries[-1]), dtype=np.int64)
-    tables = [counts[start:stop] for start, stop in pairwise(boundaries.tolist())]
+    boundaries = np.cumsum([0, *n_cells]).tolist()
+    counts = np.zeros(boundaries[-1], dtype=np.int64)
+    tables = [counts[start:stop] for start, stop in pairwise(boundaries)]  # views
     for start in range(0, len(codes), COUNT_CHUNK_ROWS):
         rows_of_chunk = slice(start, start + COUNT_CHUNK_ROWS)
         chunk = np.asfortranarray(codes[rows_of_chunk])
@@ -159,5 +159,5 @@ def marginal_tables(
             dtype = np.uint16 if len(table) < 1 << 16 else np.int64
             cells = ravel_codes(chunk, columns, sizes, dtype)
             sums = np.bincount(cells, chunk_weights, minlength=len(table))
-            table += sums.astype(np.int64)  # a view of `counts`; sums below 2^53 are exact
+            table += sums.astype(np.int64)  # sums below 2^53 are exact
     return counts

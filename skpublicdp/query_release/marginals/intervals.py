@@ -66,13 +66,16 @@ class NormalMixture(NamedTuple):
 
     def quantile(self, level: float, variance: Callable[[Floats], Floats]) -> Floats:
         """Return a quantile of each mixture, computed by bisection."""
-        low, high = np.zeros(self.means.shape[1]), np.ones(self.means.shape[1])
+        n_fractions = self.means.shape[1]
+        low, high = np.zeros(n_fractions), np.ones(n_fractions)
         for _ in range(QUANTILE_BISECTIONS):
             fraction = (low + high) / 2
             deviation = np.sqrt(variance(fraction) + MIN_VARIANCE)
-            probability = (self.weights * ndtr((fraction - self.means) / deviation)).sum(axis=0)
-            low = np.where(probability < level, fraction, low)
-            high = np.where(probability < level, high, fraction)
+            standardized = (fraction - self.means) / deviation
+            probability = (self.weights * ndtr(standardized)).sum(axis=0)
+            is_below = probability < level
+            low = np.where(is_below, fraction, low)
+            high = np.where(is_below, high, fraction)
         return (low + high) / 2
 
 
@@ -128,8 +131,9 @@ class TablePosterior:
         """
         variance = np.empty(self.estimate.size)
         for block in _blocks(self.estimate.size):
-            variance_by_size = self._deviation_variances(block) + self._margin_variances(block)
-            variance[block] = self.sizes.weights @ variance_by_size
+            deviation_variance = self._deviation_variances(block)
+            margin_variance = self._margin_variances(block)
+            variance[block] = self.sizes.weights @ (deviation_variance + margin_variance)
         sampling_variance = self.estimate * (1 - self.estimate) / persons
         return np.sqrt(variance.reshape(self.estimate.shape) + sampling_variance)
 

@@ -118,13 +118,15 @@ def fit_with_fixed_margins(
             slope = (tables / (r + tables) / precisions).sum(axis=axis, keepdims=True)
             slope = np.maximum(slope, SMALLEST_POSITIVE)
             deficit = margin - total
-            target = np.maximum(margin, SMALLEST_POSITIVE)
+            max_deviation = max(max_deviation, float(np.abs(deficit).max()))
             # for each cell, the step at which this cell alone reaches the margin
+            target = np.maximum(margin, SMALLEST_POSITIVE)
             single_cell_steps = precisions * (r * np.log(target / tables) + target - tables)
             max_step_up = single_cell_steps.min(axis=axis, keepdims=True)
-            step_up = np.minimum(np.log(target / total) * total / slope, max_step_up)
-            multipliers = multipliers + np.where(deficit > 0, step_up, deficit / slope)
-            max_deviation = max(max_deviation, float(np.abs(deficit).max()))
+            step_up = np.log(target / total) * total / slope
+            step_up = np.minimum(step_up, max_step_up)
+            step = np.where(deficit > 0, step_up, deficit / slope)
+            multipliers = multipliers + step
             tables = r * wrightomega(omega_argument + multipliers / (precisions * r))
         if max_deviation < MARGIN_TOLERANCE:
             break
