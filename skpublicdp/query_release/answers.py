@@ -18,12 +18,14 @@ from skpublicdp.guarantees import Promise
 from skpublicdp.query_release.binned_columns import BinnedColumn, condition_on_value
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
-from skpublicdp.query_release.fidelity import TableFidelity, compare_with_cdf, compare_with_tables
+from skpublicdp.query_release.marginals.count import warn_of_mean_weight
 from skpublicdp.query_release.marginals.release import MarginalRelease
-from skpublicdp.query_release.marginals.weights import warn_of_mean_weight
 from skpublicdp.query_release.queries.base import WILDCARD, OneColumnQueries, QueryClass
 from skpublicdp.query_release.synthetic import (
+    TableFidelity,
     WeightedRows,
+    compare_with_cdf,
+    compare_with_tables,
     rake_weights,
     spread_weights,
     synthesize,

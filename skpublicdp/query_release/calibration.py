@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from skpublicdp.data.schema import MISSING, OTHER, Column, Schema
 from skpublicdp.query_release.answers import FittedRelease, TableAnswers, by_table
 from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
-from skpublicdp.query_release.marginals.ipf import ipf
 from skpublicdp.query_release.marginals.release import MarginalRelease
+from skpublicdp.query_release.marginals.table import ipf
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.synthetic import MIN_SYNTHETIC_MASS, WeightedRows
 from skpublicdp.typing import Floats, Integers
@@ -59,7 +59,7 @@ Fractions = dict[Attributes, Floats]
 def calibrate_release(released: FittedRelease, totals: Mapping[Any, Any]) -> FittedRelease:
     """Return a release whose tables match the known margins in `totals`.
 
-    The parameter `totals` is documented in `FittedReleaseMixin.calibrate`.
+    The parameter `totals` is documented in `PAPQueryRelease.calibrate`.
     """
     answers = released.answers
     if not (isinstance(answers, TableAnswers) and answers.queries.has_tables):

@@ -19,7 +19,7 @@ from skpublicdp.query_release.answers import ColumnDistribution, FittedRelease
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
-from skpublicdp.query_release.queries.bin_edges import encode_edges
+from skpublicdp.query_release.discretize import encode_edges
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_frames import (
     ALL_MISSING,

@@ -17,20 +17,22 @@ from scipy.special import ndtr
 
 from skpublicdp.accounting import Gaussian, Measurement, Noise, Sensitivity, noise_scale
 from skpublicdp.accounting.cap import BudgetCap
-from skpublicdp.accounting.rounding import exact_fraction
+from skpublicdp.accounting.rounding import exact_fraction, written_below
 from skpublicdp.data.container import Container
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.guarantees.growth import check_ranges, smallest_integer
 from skpublicdp.query_release.cdf.cdf_posterior import StrategyMeasurement, least_squares
 from skpublicdp.query_release.cdf.release import max_grid_cells
 from skpublicdp.query_release.cdf.strategies import hierarchy_strategy, prefix_strategy
+from skpublicdp.query_release.discretize import max_bins
+from skpublicdp.query_release.marginals.count import TOTALS_SHARE
 from skpublicdp.query_release.marginals.release import TABLE_SENSITIVITY
-from skpublicdp.query_release.marginals.weights import TOTALS_SHARE
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass, ThresholdQueries
-from skpublicdp.query_release.queries.bin_edges import max_bins
 from skpublicdp.query_release.queries.marginal import MarginalQueries
-from skpublicdp.query_release.spending import default_delta
 from skpublicdp.typing import Floats
+
+LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
+"""Upper bound on δ for ``delta=None``, since 1/n² alone would be too large for few rows."""
 
 MEAN_KOLMOGOROV = math.sqrt(math.pi / 2) * math.log(2)
 """Mean of the largest deviation between the empirical and the population CDF, multiplied by √n."""
@@ -455,3 +457,14 @@ def _expected_largest(deviations: Floats, counts: Floats) -> float:
     inside = 2 * ndtr(x[:, None] / deviations) - 1
     exceeds = 1 - np.prod(inside**counts, axis=1)
     return float(np.trapezoid(exceeds, x))
+
+
+def default_delta(n: int) -> float:
+    """Return the default δ for n private rows (``delta=None``), rounded down to a float.
+
+    Examples
+    --------
+    >>> default_delta(2), default_delta(10_000)
+    (1e-06, 1e-08)
+    """
+    return written_below(min(LARGEST_DEFAULT_DELTA, Fraction(1, max(n, 1) ** 2)))

@@ -1,28 +1,37 @@
 """Weighted and synthetic rows from a Chow-Liu tree and public rows, raked to released tables.
 
+Rows are drawn until they satisfy the constraints of users, and are compared with the released
+tables and CDFs.
+
 All steps are post-processing of public rows and released numbers. The random seed is fixed, because
 it does not affect privacy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from scipy.stats import binom
 
+from skpublicdp.data.schema import Schema
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.marginals.count import (
     MEMORY_BYTES,
     Attributes,
     combination_ids,
+    marginal_tables,
     ravel_codes,
 )
+from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.queries.base import QueryClass
-from skpublicdp.typing import Floats, Integers
+from skpublicdp.typing import Floats, Integers, Mask
 
 N_TREE_ROWS = 50_000
 """Number of rows drawn from the tree; their sampling error is corrected by raking."""
@@ -331,3 +340,163 @@ def _mutual_information(table: Floats) -> float:
     # a sum of logarithms, since the product of two tiny margins could underflow
     log_product = np.log(table.sum(axis=1)[rows]) + np.log(table.sum(axis=0)[columns])
     return float((joint * (np.log(joint) - log_product)).sum())
+
+
+Constraint = Callable[[Any], Any]
+"""A function from rows, in the container type of `fit`, to one boolean for each row."""
+
+
+def check_constraints(constraints: Any) -> tuple[Constraint, ...]:
+    """Return the user's constraints as a tuple, given None, a single function or a sequence."""
+    if constraints is None:
+        constraints = ()
+    elif not isinstance(constraints, list | tuple):
+        constraints = (constraints,)
+    for constraint in constraints:
+        if not callable(constraint):
+            raise ValueError(
+                "constraints must be functions of rows that return one boolean for each row; got "
+                f"{type(constraint).__name__}."
+            )
+    return tuple(constraints)
+
+
+def satisfies(constraints: Sequence[Constraint], rows: Floats, schema: Schema) -> Mask:
+    """Indicate whether each encoded row satisfies all constraints, shape (n,)."""
+    n = len(rows)
+    holds = np.ones(n, dtype=bool)
+    if not n:
+        return holds
+    for constraint in constraints:
+        mask = np.asarray(constraint(schema.decode(rows)))
+        if mask.shape != (n,) or mask.dtype != bool:
+            raise ValueError(
+                f"A function in constraints must return one boolean for each of {n} rows; got "
+                f"{mask.dtype} of shape {mask.shape}."
+            )
+        holds &= mask
+    return holds
+
+
+MIN_ACCEPTANCE_RATE, MIN_DRAWS = 1 / 1000, 20_000
+"""Minimum share of accepted rows, and the number of draws after which this minimum is enforced."""
+
+MAX_DRAWN_ROWS = 1_000_000
+"""Maximum number of rows that are drawn at once, which limits memory use."""
+
+
+def draw_accepted_rows(
+    draw: Callable[[int], Floats], is_accepted: Callable[[Floats], Mask], n: int
+) -> Floats:
+    """Return n independent draws from the distribution of `draw`, conditional on acceptance."""
+    rows = draw(n)
+    accepted = [rows[is_accepted(rows)]]
+    n_drawn, n_accepted = n, len(accepted[0])
+    while n_accepted < n:
+        if n_drawn >= MIN_DRAWS and n_accepted < MIN_ACCEPTANCE_RATE * n_drawn:
+            raise ValueError(
+                f"Only {n_accepted} of {n_drawn} synthetic rows satisfy the constraints, because "
+                "the constraints contradict the release. Relax the constraints."
+            )
+        rate = max(n_accepted / n_drawn, MIN_ACCEPTANCE_RATE)
+        n_more = math.ceil((n - n_accepted) / rate) + 10
+        rows = draw(min(n_more, MAX_DRAWN_ROWS))
+        accepted.append(rows[is_accepted(rows)])
+        n_drawn, n_accepted = n_drawn + len(rows), n_accepted + len(accepted[-1])
+    return np.concatenate(accepted)[:n]
+
+
+class TableFidelity(NamedTuple):
+    """Differences between synthetic rows and one released table or CDF, a row of the result."""
+
+    table: str  # names of the columns
+    n_numbers: int  # number of cells in the table, or of levels of the CDF
+    rms_difference: float  # between the fractions of the synthetic rows and the released fractions
+    largest_difference: float  # the largest absolute difference
+    release_error: float  # expected rms error of the released fractions, from noise and sampling
+    drawing_error: float  # expected rms difference due to the drawing of the synthetic rows
+    inside: float  # share of the rows' fractions within the intervals of the release
+
+
+def fidelity_columns(tables: Sequence[TableFidelity]) -> dict[str, NDArray[Any]]:
+    """Return the columns of the result, by name."""
+    types = {"table": str, "n_numbers": int}
+    return {
+        name: np.array([getattr(table, name) for table in tables], dtype=types.get(name, float))
+        for name in TableFidelity._fields
+    }
+
+
+def compare_with_tables(
+    codes: Integers,
+    release: MarginalRelease,
+    *,
+    level: float,
+    name_of: Callable[[Attributes], str],
+    intervals: Callable[[Attributes, tuple[Integers, ...], float], Floats],
+) -> list[TableFidelity]:
+    """Compare rows, given by their codes of shape (n, n_columns), with each released table.
+
+    `name_of` returns the name of a table, and `intervals` the intervals of its cells.
+    """
+    comparisons = []
+    for columns, deviations in release.deviations.items():
+        cells = tuple(np.indices(deviations.shape).reshape(len(columns), -1))
+        comparison = _compare_fractions(
+            name_of(columns),
+            marginal_tables(codes, [columns], release.sizes),
+            release.fractions[columns].ravel(),
+            deviations=deviations.ravel(),
+            ends=intervals(columns, cells, level),
+            n=len(codes),
+            level=level,
+        )
+        comparisons.append(comparison)
+    return comparisons
+
+
+def compare_with_cdf(x: Floats, cdf: ReleasedCDF, name: str, level: float) -> TableFidelity:
+    """Compare synthetic numbers with a released CDF at the edges of the CDF's cells."""
+    edges = cdf.edges
+    return _compare_fractions(
+        name,
+        np.searchsorted(np.sort(x), edges, side="right"),
+        cdf.cdf(edges),
+        deviations=cdf.deviations,
+        ends=cdf.fraction_intervals(np.full(len(edges), -np.inf), edges, level),
+        n=len(x),
+        level=level,
+    )
+
+
+def _compare_fractions(
+    name: str,
+    counts: NDArray[np.integer],
+    released: Floats,
+    *,
+    deviations: Floats,
+    ends: Floats,
+    n: int,
+    level: float,
+) -> TableFidelity:
+    """Summarise the differences between n synthetic rows and one released table.
+
+    `deviations` contains the expected errors of the released fractions, and `ends` the intervals of
+    the release, shape (n_numbers, 2).
+    """
+    fractions = counts / n
+    differences = fractions - released
+    # fractions known after `calibrate` have no interval: only the drawing of rows differs
+    is_known = deviations == 0
+    drawn = np.column_stack(binom.interval(level, n, np.clip(released, 0, 1))) / n
+    ends = np.where(is_known[:, None], drawn, ends)
+    is_inside = (ends[:, 0] <= fractions) & (fractions <= ends[:, 1])
+    return TableFidelity(
+        name,
+        len(fractions),
+        rms_difference=math.sqrt(np.square(differences).mean()),
+        largest_difference=float(np.abs(differences).max()),
+        release_error=math.sqrt(np.square(deviations).mean()),
+        drawing_error=math.sqrt((released * (1 - released)).mean() / n),
+        inside=float(is_inside.mean()),
+    )

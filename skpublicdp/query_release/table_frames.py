@@ -19,11 +19,11 @@ from skpublicdp.data.dates import dates_in_utc
 from skpublicdp.data.schema import Column
 from skpublicdp.query_release.answers import ColumnDistribution, FittedRelease, TableAnswers
 from skpublicdp.query_release.binned_columns import BinnedColumn
+from skpublicdp.query_release.discretize import DEFAULT_BINS, bin_labels
 from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.queries.base import WILDCARD
-from skpublicdp.query_release.queries.bin_edges import DEFAULT_BINS, bin_labels
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats, Integers
 

@@ -12,12 +12,6 @@ from scipy.optimize import isotonic_regression
 
 from skpublicdp.accounting import Gaussian, Noise
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.cdf.adaptive_grid import (
-    REFINEMENT_SHARE,
-    SHARE_PER_ROUND,
-    detection_threshold,
-    refine_heavy_cells,
-)
 from skpublicdp.query_release.cdf.cdf_posterior import (
     NO_SHIFT,
     DistributionShift,
@@ -40,9 +34,13 @@ from skpublicdp.query_release.cdf.grid import (
 )
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF, path_length
 from skpublicdp.query_release.cdf.strategies import (
+    REFINEMENT_SHARE,
+    SHARE_PER_ROUND,
     check_noise_scale,
     choose_strategy,
+    detection_threshold,
     measure,
+    refine_heavy_cells,
 )
 from skpublicdp.typing import Floats
 

@@ -28,12 +28,6 @@ from skpublicdp.query_release.marginals.intervals import (
     TablePosterior,
     table_posteriors,
 )
-from skpublicdp.query_release.marginals.ipf import (
-    MAX_IPF_SWEEPS,
-    SMALLEST_POSITIVE,
-    fit_with_fixed_margins,
-    ipf,
-)
 from skpublicdp.query_release.marginals.shrinkage import (
     rake_public_tables,
     set_independence_estimates,
@@ -42,11 +36,15 @@ from skpublicdp.query_release.marginals.shrinkage import (
     shift_variance_scale,
 )
 from skpublicdp.query_release.marginals.table import (
+    MAX_IPF_SWEEPS,
     MIN_PRECISION,
     MIN_UNEXPLAINED_SHARE,
+    SMALLEST_POSITIVE,
     MarginalEstimate,
     TableMeasurement,
     UnconstrainedEstimate,
+    fit_with_fixed_margins,
+    ipf,
     largest_shares,
     solvable_groups,
     stack_margins,

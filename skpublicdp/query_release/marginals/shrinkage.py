@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
-from skpublicdp.query_release.marginals.ipf import MAX_IPF_SWEEPS, SMALLEST_POSITIVE, ipf
 from skpublicdp.query_release.marginals.table import (
+    MAX_IPF_SWEEPS,
     MIN_UNEXPLAINED_SHARE,
+    SMALLEST_POSITIVE,
     MarginalEstimate,
+    ipf,
     stack_margins,
 )
 from skpublicdp.typing import Codes, Floats

@@ -15,9 +15,8 @@ from skpublicdp.guarantees import growth_function
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import PublicBins, bins_at_noise_level
-from skpublicdp.query_release.marginals.weights import WeightColumn
-from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, QueryCover
-from skpublicdp.query_release.pmw.grid_cover import BoxQueryCover
+from skpublicdp.query_release.marginals.count import WeightColumn
+from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, BoxQueryCover, QueryCover
 from skpublicdp.typing import Codes, Floats
 
 Answers = NDArray[np.bool_]

@@ -11,10 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
-from skpublicdp.query_release.pmw.grid_cover import MAX_AXIS_CELLS, ProductCover, QuantileAxis
-from skpublicdp.query_release.pmw.halfspace_cover import (
+from skpublicdp.query_release.pmw.cover import (
+    MAX_AXIS_CELLS,
     HalfspaceDichotomies,
     HalfspaceQueryCover,
+    ProductCover,
+    QuantileAxis,
     choose_points,
 )
 from skpublicdp.query_release.queries.base import (

@@ -20,9 +20,15 @@ from skpublicdp.data.schema import MISSING, Column, Schema
 from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.data.value_conversion import is_missing
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
-from skpublicdp.query_release.discretize import PublicBins
-from skpublicdp.query_release.marginals.count import combination_ids
-from skpublicdp.query_release.marginals.weights import WeightColumn
+from skpublicdp.query_release.discretize import (
+    DEFAULT_BINS,
+    PublicBins,
+    bin_labels,
+    cuts_from_edges,
+    describe_cells,
+    parse_bins,
+)
+from skpublicdp.query_release.marginals.count import WeightColumn, combination_ids
 from skpublicdp.query_release.pmw.cover import (
     MAX_INCIDENCE_ENTRIES,
     ExplicitCover,
@@ -34,13 +40,6 @@ from skpublicdp.query_release.queries.base import (
     Answers,
     QueryClass,
     one_dimensional_message,
-)
-from skpublicdp.query_release.queries.bin_edges import (
-    DEFAULT_BINS,
-    bin_labels,
-    cuts_from_edges,
-    describe_cells,
-    parse_bins,
 )
 from skpublicdp.typing import Floats, Integers
 
