@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,19 +187,6 @@ class CDFAnswers(ReleasedAnswers):
         return [compare_with_cdf(rows[:, 0], self.cdf, "CDF", level)]
 
 
-class TableQueries(NamedTuple):
-    """Queries that restrict the same columns and are therefore answered by a single table."""
-
-    # Positions of the columns. If queries restrict no column, and therefore hold for all rows, the
-    # tuple is empty.
-    columns: tuple[int, ...]
-    # (n_table_queries,): positions of these queries in the array that contains all queries
-    indices: NDArray[np.intp]
-    # (n_table_queries,): for each column, the code that each query requires, i.e. an index into the
-    # table.
-    codes: tuple[Integers, ...]
-
-
 class TableAnswers(ReleasedAnswers):
     """Answers computed from released tables over columns of integer codes.
 
@@ -310,11 +297,13 @@ class TableAnswers(ReleasedAnswers):
         cell_ends, group_ends = np.split(joint_ends, [len(cells)])
         low, high = cell_ends.T
         group_low, group_high = group_ends[group_of_cell.ravel()].T
-        min_share = np.divide(low, group_high, out=np.zeros(len(low)), where=group_high > 0)
-        max_share = np.divide(high, group_low, out=np.ones(len(low)), where=group_low > high)
-        low_end = np.minimum(min_share, ends[:, 0])
-        high_end = np.maximum(max_share, ends[:, 1])
-        return np.column_stack([low_end, high_end])
+        zeros, ones = np.zeros(len(cells)), np.ones(len(cells))
+        min_share = np.divide(low, group_high, out=zeros, where=group_high > 0)
+        max_share = np.divide(high, group_low, out=ones, where=group_low > high)
+        share_low, share_high = ends.T
+        share_low = np.minimum(min_share, share_low)
+        share_high = np.maximum(max_share, share_high)
+        return np.column_stack([share_low, share_high])
 
     def is_measured(self, position: int) -> bool:
         """Return False if no released table contains the column."""
@@ -490,15 +479,22 @@ class CountAnswers(TableAnswers):
         return np.clip(ends, 0, 1)
 
 
-def by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:
-    """Group the queries about cells by their restricted columns, and yield the groups."""
+def by_table(
+    cells: NDArray[np.integer],
+) -> Iterator[tuple[tuple[int, ...], NDArray[np.intp], tuple[Integers, ...]]]:
+    """Group the queries about cells by their restricted columns, i.e. by the table that has them.
+
+    Yields the positions of the columns, the positions of the group's queries in `cells`, and for
+    each column the codes that the queries require. If queries restrict no column, and therefore
+    hold for all rows, the tuple of columns is empty.
+    """
     is_restricted = cells != WILDCARD  # (n_queries, n_columns)
     patterns, pattern_of_query = np.unique(is_restricted, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
         indices = np.flatnonzero(pattern_of_query.ravel() == number)
         columns = np.flatnonzero(pattern)
-        codes = tuple(cells[np.ix_(indices, columns)].T)
-        yield TableQueries(tuple(columns.tolist()), indices, codes)
+        codes = cells[np.ix_(indices, columns)]  # (n_table_queries, n_table_columns)
+        yield tuple(columns.tolist()), indices, tuple(codes.T)
 
 
 @dataclass(frozen=True, eq=False)

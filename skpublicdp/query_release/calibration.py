@@ -150,14 +150,16 @@ class CalibratedAnswers(TableAnswers):
 
     def _rescale(self, ends: Floats, columns: Attributes, codes: tuple[Integers, ...]) -> Floats:
         """Return the intervals for cells after calibration, given the intervals before."""
-        old, new = self.uncalibrated.release, self.release
+        old = self.uncalibrated.release
+        new = self.release
         old_fractions = old.fractions[columns][codes]
         new_fractions = new.fractions[columns][codes]
         old_deviations = old.deviations[columns][codes]
         new_deviations = new.deviations[columns][codes]
         ratio = _ratio_of_deviations(new_deviations, old_deviations)
         distances = ratio[:, None] * (ends - old_fractions[:, None])
-        return np.clip(new_fractions[:, None] + distances, 0, 1)
+        rescaled = new_fractions[:, None] + distances
+        return np.clip(rescaled, 0, 1)
 
     def share_intervals(
         self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool
@@ -174,13 +176,15 @@ class CalibratedAnswers(TableAnswers):
         old_group, old_share = _group_and_share(uncalibrated, cells, groups)
         deviation = self.release.deviations[columns][codes]
         old_deviation = uncalibrated.release.deviations[columns][codes]
-        rescaled = np.divide(deviation * old_group, group, out=np.ones(len(cells)), where=group > 0)
+        has_group = group > 0
+        rescaled = np.ones(len(cells))
+        np.divide(deviation * old_group, group, out=rescaled, where=has_group)
         change = _ratio_of_deviations(rescaled, old_deviation)
         distances = change[:, None] * (ends - old_share[:, None])
         calibrated = np.clip(share[:, None] + distances, 0, 1)
-        is_unknown = ends[:, 1] - ends[:, 0] == 1
-        is_unknown |= group <= 0
-        return np.where(is_unknown[:, None], [0.0, 1.0], calibrated)
+        widths = ends[:, 1] - ends[:, 0]
+        is_known = has_group & (widths != 1)
+        return np.where(is_known[:, None], calibrated, [0.0, 1.0])
 
     def distribution(self, position: int, column: Column) -> WeightedRows:
         """Return the calibrated distribution of a numeric column, which has no intervals."""
@@ -242,17 +246,18 @@ class _CalibrationEffect:
             return np.zeros(fractions.shape)
         cells, size = self._cells(columns), fractions.size
         coefficients = self._cross_table(cells, size, self.after) @ self._inverse_gram
+        # sum of the squared residuals of each cell, weighted by `squared`
         squared = self.after * self._factors
         cross = self._cross_table(cells, size, squared)
-        residual = (
-            np.bincount(cells, squared, minlength=size)
-            - 2 * (coefficients * cross).sum(axis=1)
-            + ((coefficients @ self._squared_gram) * coefficients).sum(axis=1)
-        )
+        explained = (coefficients * cross).sum(axis=1)
+        square = ((coefficients @ self._squared_gram) * coefficients).sum(axis=1)
+        residual = np.bincount(cells, squared, minlength=size) - 2 * explained + square
         sampling = np.maximum(residual, 0) / self.release.persons
         change = _ratio(calibrated[columns].ravel(), fractions.ravel())
-        noise = change**2 * self._noise_variance(columns) + coefficients**2 @ self._margin_noise
-        return np.sqrt(sampling + noise).reshape(fractions.shape)
+        noise = change**2 * self._noise_variance(columns)
+        margin_noise = coefficients**2 @ self._margin_noise
+        variances = sampling + (noise + margin_noise)
+        return np.sqrt(variances).reshape(fractions.shape)
 
     def _cells(self, columns: Attributes) -> NDArray[np.integer]:
         """Return the flat index of the table cell that contains each weighted row."""

@@ -309,13 +309,15 @@ class PublicBins(Discretizer):
         With `weights`, the integer weights of the rows are summed instead. Tables from several
         chunks of rows can be added.
         """
-        codes = np.empty(rows.shape, np.min_scalar_type(max(self.sizes)), order="F")
+        dtype = np.min_scalar_type(max(self.sizes))
+        codes = np.empty(rows.shape, dtype, order="F")
         for position, cuts in enumerate(self.bins.cuts):
             column = rows[:, position]
-            codes[:, position] = column if cuts is None else count_below(cuts, column)
+            column_codes = codes[:, position]  # a view
+            column_codes[:] = column if cuts is None else count_below(cuts, column)
             if self.bins.has_missing(position):
                 is_missing = np.isnan(column)
-                codes[is_missing, position] = self.sizes[position] - 1
+                column_codes[is_missing] = self.sizes[position] - 1
         units = None if weights is None else weights.units(rows)
         return marginal_tables(codes, workload, self.sizes, units)
 
@@ -365,9 +367,10 @@ class ReleasedBins(PublicBins):
             heights = cdf.cdf(self._cuts_of_column[position])
             levels = np.concatenate([[0.0], heights, [1.0]])  # at the ends of the bins
             bins = codes[:, position]
-            low, high = levels[bins], levels[bins + 1]
+            low = levels[bins]
+            high = levels[bins + 1]
             # inverse transform sampling within the bin
-            level = low + (high - low) * generator.random(len(codes))
+            level = low + (high - low) * generator.random(len(bins))
             rows[:, position] = cdf.quantile(level)
         return rows
 

@@ -363,18 +363,18 @@ def _tables_error(
     is_largest: bool,
 ) -> float:
     """Return the expected error of tables, given their numbers of cells."""
-    noise_variance = np.full(len(n_cells), _answer_variance(noise, len(n_cells), sample))
+    n_tables = len(n_cells)
+    noise_variance = np.full(n_tables, _answer_variance(noise, n_tables, sample))
     # a table with a single cell is known exactly; the cap keeps the variance of a row above 0
     fractions = np.minimum(1 / n_cells, 1 / 2)
     row_variances = fractions * (1 - fractions)
     squared_errors = samples.error(row_variances, noise_variance, 1 / fractions**2)
     if not is_largest:
         return math.sqrt(np.average(squared_errors, weights=n_cells))
-    halves = np.full(len(n_cells), 0.5)
-    squared_errors_of_halves = samples.error(halves / 2, noise_variance, 1 / halves**2)
     largest = _expected_largest(np.sqrt(squared_errors), n_cells)
-    ones = np.ones(len(n_cells))
-    largest_of_halves = _expected_largest(np.sqrt(squared_errors_of_halves), ones)
+    halves = np.full(n_tables, 0.5)
+    squared_errors = samples.error(halves / 2, noise_variance, 1 / halves**2)
+    largest_of_halves = _expected_largest(np.sqrt(squared_errors), np.ones(n_tables))
     return math.hypot(largest, largest_of_halves)
 
 
@@ -434,16 +434,19 @@ def _prefix_sum_noise(n_cells: int, is_gaussian: bool) -> tuple[Floats, float, S
     The result contains the variances, the expected maximum of the absolute noise, and the
     sensitivity of the strategy's answers.
     """
-    gaussian_strategy = prefix_strategy(n_cells, Fraction(1))
-    strategy = gaussian_strategy if is_gaussian else hierarchy_strategy(n_cells)
+    strategy = prefix_strategy(n_cells, Fraction(1))
+    if not is_gaussian:
+        strategy = hierarchy_strategy(n_cells)
     answers = np.zeros(len(strategy.matrix), dtype=np.int64)
-    unit = StrategyMeasurement(strategy, Measurement(answers, Fraction(1), 1.0))
+    measurement = Measurement(answers, Fraction(1), 1.0)
+    unit = StrategyMeasurement(strategy, measurement)
     covariance = least_squares([unit], 1).covariance
+    variances = np.diag(covariance).copy()
     generator = np.random.default_rng(0)
     normals = generator.normal(size=(n_cells - 1, N_NOISE_PATHS))
     paths = np.linalg.cholesky(covariance) @ normals
-    largest = np.abs(paths).max(axis=0)  # of each path
-    return np.diag(covariance).copy(), float(largest.mean()), strategy.sensitivity
+    largest_of_path = np.abs(paths).max(axis=0)
+    return variances, float(largest_of_path.mean()), strategy.sensitivity
 
 
 def _expected_largest(deviations: Floats, counts: Floats) -> float:

@@ -617,10 +617,11 @@ class PAPQueryRelease(
         groups = [] if within is None else self._positions(within)
         if groups and set(positions) <= set(groups):
             raise ValueError("columns must contain at least one column that is not also in within.")
-        positions = [position for position in groups if position not in positions] + positions
+        other_groups = [position for position in groups if position not in positions]
+        positions = other_groups + positions
         options = self._table_options(level, simultaneous, counts)
-        is_number = len(positions) == 1 and not groups and self._schema.numeric[positions[0]]
-        if is_number and self._has_column_tables:
+        is_single = len(positions) == 1 and not groups
+        if is_single and self._schema.numeric[positions[0]] and self._has_column_tables:
             return describe_number(self._released, positions[0], options, wide)
         return describe_table(self._released, positions, groups, options, wide)
 
@@ -955,10 +956,12 @@ class PAPQueryRelease(
         check_ranges(n=int(n), n_queries=n_queries, beta=beta)
         if self.guarantee_ is None or not self._released.answers.answers_are_of_rows:
             return None
-        support = self._released.rows
-        is_changed = ~self._acceptance(keep_other, keep_missing, constraints)(support.rows)
-        changed_weight = float(support.weights[is_changed].sum())
-        sampling = math.sqrt(math.log(2 * n_queries / beta) / (2 * int(n)))
+        rows = self._released.rows
+        is_accepted = self._acceptance(keep_other, keep_missing, constraints)
+        is_changed = ~is_accepted(rows.rows)
+        changed_weight = float(rows.weights[is_changed].sum())
+        log_inverse = math.log(2 * n_queries / beta)
+        sampling = math.sqrt(log_inverse / (2 * int(n)))
         return min(1.0, self.guarantee_ + changed_weight + sampling)
 
     def _acceptance(

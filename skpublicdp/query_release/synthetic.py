@@ -323,7 +323,8 @@ def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator
     if not fractions.sum() > 0:
         fractions = np.ones(len(fractions))
     cumulative = np.cumsum(fractions) / fractions.sum()
-    levels = (np.arange(n) + generator.random()) / max(n, 1)
+    shift = generator.random()
+    levels = (np.arange(n) + shift) / max(n, 1)
     codes = np.searchsorted(cumulative, levels, side="right")
     codes = np.minimum(codes, len(fractions) - 1)
     return generator.permutation(codes)

@@ -184,8 +184,9 @@ def _cut_candidates(candidates: CandidateGrid) -> tuple[Floats, Floats, Integers
 
     A cut lies between neighbouring candidates, or between 0 and 1 if both are in range.
     """
-    values, prior = candidates.values, candidates.prior[:-1]
+    values = candidates.values
     lower, upper = values[:-1], values[1:]
+    prior = candidates.prior[:-1]
     if values[0] <= 0 and values[-1] >= 1:
         zero_one_weight = ZERO_ONE_CUT_WEIGHT * prior.sum()
         lower = np.append(lower, 0.0)

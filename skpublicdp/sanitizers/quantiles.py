@@ -136,7 +136,8 @@ def _union(grids: list[Floats], low: float, high: float) -> CandidateGrid:
     sizes = [len(grid) for grid in clipped]
     weight_of_value = [WEIGHT_PER_GRID // size for size in sizes]
     weights = np.repeat(weight_of_value, sizes)
-    values, value_index = np.unique(np.concatenate(clipped), return_inverse=True)
+    all_values = np.concatenate(clipped)
+    values, value_index = np.unique(all_values, return_inverse=True)
     prior = np.bincount(value_index, weights).astype(np.int64)
     values.setflags(write=False)
     prior.setflags(write=False)

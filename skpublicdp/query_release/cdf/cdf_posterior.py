@@ -353,8 +353,9 @@ def _largest_plausible_shift(
     smooth_sizes = SHIFT_VARIANCE_GRID**2 * np.square(model.jacobian).sum()
     sizes = rough_sizes[:, None] + smooth_sizes  # (n_rough, n_smooth)
     is_plausible = deviances <= PROFILE_LIKELIHOOD_SLACK
-    largest = np.where(is_plausible, sizes, -np.inf).argmax()
-    rough_index, smooth_index = np.unravel_index(largest, deviances.shape)
+    plausible_sizes = np.where(is_plausible, sizes, -np.inf)
+    largest = plausible_sizes.argmax()
+    rough_index, smooth_index = np.unravel_index(largest, sizes.shape)
     rough_variance = float(SHIFT_VARIANCE_GRID[rough_index])
     smooth_deviation = float(SHIFT_VARIANCE_GRID[smooth_index])
     return DistributionShift(tilt, rough_variance, smooth_deviation)
@@ -412,10 +413,10 @@ def _relative_deviances(
     smooth_variances = np.square(SHIFT_VARIANCE_GRID)[:, None]
     factors = 1 + smooth_variances * precisions  # of the determinant, along each axis
     explained = smooth_variances * scores**2 / factors
-    squared_error = (white_residual**2 / variances).sum(axis=1)[:, None]
-    squared_error = squared_error - explained.sum(axis=-1)
-    log_determinant = np.log(variances).sum(axis=1)[:, None]
-    log_determinant = log_determinant + np.log(factors).sum(axis=-1)
+    squared_error = (white_residual**2 / variances).sum(axis=1)
+    squared_error = squared_error[:, None] - explained.sum(axis=-1)
+    log_determinant = np.log(variances).sum(axis=1)
+    log_determinant = log_determinant[:, None] + np.log(factors).sum(axis=-1)
     deviances = squared_error + log_determinant
     return deviances - deviances.min()
 

@@ -52,13 +52,15 @@ class PiecewiseLinearCDF:
         high = self.heights[piece + 1]
         # at a knot, the fraction is exactly 0 or 1 and the height has no rounding error
         fraction = (x - start) / (end - start)
-        return np.where(fraction >= 1, high, low + fraction * (high - low))
+        inside = low + fraction * (high - low)
+        return np.where(fraction >= 1, high, inside)
 
     def inverse(self, p: Floats) -> Floats:
         """Return the quantile of each fraction p, i.e. the smallest number x with cdf(x) >= p."""
         # the piece that rises to p ends at the first knot whose height is at least p
+        last_knot = len(self.knots) - 1
         end_knot = np.searchsorted(self.heights, p, side="left")
-        end_knot = np.clip(end_knot, 1, len(self.knots) - 1)
+        end_knot = np.clip(end_knot, 1, last_knot)
         start = self.knots[end_knot - 1]
         end = self.knots[end_knot]
         low = self.heights[end_knot - 1]

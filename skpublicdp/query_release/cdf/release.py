@@ -286,21 +286,26 @@ def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
     knots = np.unique(np.concatenate([grid.public_cdf.knots, ends]))
 
     # the cell of each knot: its ends, its width and its public mass
-    cell_end = np.searchsorted(ends, knots, side="left")
-    cell_end = np.clip(cell_end, 1, len(ends) - 1)
-    cell_start = cell_end - 1
-    distance = knots - ends[cell_start]
-    width = ends[cell_end] - ends[cell_start]
-    public_below = grid.public_cdf(knots) - public_heights[cell_start]
-    public_mass = public_heights[cell_end] - public_heights[cell_start]
+    end_index = np.searchsorted(ends, knots, side="left")
+    end_index = np.clip(end_index, 1, len(ends) - 1)
+    start_index = end_index - 1
+    cell_start = ends[start_index]
+    cell_end = ends[end_index]
+    public_start = public_heights[start_index]
+    public_mass = public_heights[end_index] - public_start
+    public_below = grid.public_cdf(knots) - public_start
 
     has_public = public_mass > 0
-    public_fraction = public_below / np.where(has_public, public_mass, 1)
-    fraction = np.where(has_public, public_fraction, distance / width)
+    divisor = np.where(has_public, public_mass, 1)
+    linear_fraction = (knots - cell_start) / (cell_end - cell_start)
+    fraction = np.where(has_public, public_below / divisor, linear_fraction)
+    fraction = np.clip(fraction, 0, 1)
     # the ends of a cell have exactly the given heights, without rounding error
-    fraction = np.where(knots >= ends[cell_end], 1, np.clip(fraction, 0, 1))
-    low, high = heights[cell_start], heights[cell_end]
-    interpolated = np.where(fraction == 1, high, low + fraction * (high - low))
+    fraction = np.where(knots >= cell_end, 1, fraction)
+    low = heights[start_index]
+    high = heights[end_index]
+    inside = low + fraction * (high - low)
+    interpolated = np.where(fraction == 1, high, inside)
     interpolated[0] = 0
     return PiecewiseLinearCDF(knots, np.maximum.accumulate(interpolated))
 

@@ -138,17 +138,18 @@ class ReleasedCDF:
         deviation = np.sqrt(height_variance + inner_variance)
         failure = 1 - max(level, simultaneous_level or 0)
         half_width = norm.isf(failure / 2) * deviation
-        ends = [self.mean() - half_width, self.mean() + half_width]
+        mean = self.mean()
+        ends = [mean - half_width, mean + half_width]
         return np.clip(ends, self._low, self.curve.knots[-1])
 
     def _cell_moments(self) -> tuple[Floats, Floats]:
         """Return the mean and the variance of the numbers in each cell, shape (n_cells,) each."""
-        low, high = self._low, self.curve.knots[-1]
         # pieces of the curve, each within one cell; a jump is a piece whose mass is at its end
         knots = np.union1d(self.curve.knots, self.edges)
         mass = np.diff(self.curve(knots))  # (n_pieces,)
-        start, end = knots[:-1], knots[1:]
-        start = np.where(np.nextafter(start, end) >= end, end, start)
+        end = knots[1:]
+        is_jump = np.nextafter(knots[:-1], end) >= end
+        start = np.where(is_jump, end, knots[:-1])
         middle = start / 2 + end / 2
         cell = np.searchsorted(self.edges, end, side="left")
         n_cells = len(self.weights)
@@ -156,16 +157,17 @@ class ReleasedCDF:
         is_occupied = total > 0
 
         # in a cell without mass, numbers are uniform between its ends
-        cell_ends = np.concatenate([[low], self.edges, [high]])
-        means = (cell_ends[1:] + cell_ends[:-1]) / 2
+        high = self.curve.knots[-1]
+        cell_ends = np.concatenate([[self._low], self.edges, [high]])
+        cell_middles = (cell_ends[1:] + cell_ends[:-1]) / 2
+        uniform_variances = np.diff(cell_ends) ** 2 / 12
         sums = np.bincount(cell, mass * middle, minlength=n_cells)
-        means = np.divide(sums, total, out=means, where=is_occupied)
-
-        variances = (cell_ends[1:] - cell_ends[:-1]) ** 2 / 12
-        squared_deviation = (middle - means[cell]) ** 2
-        piece_variance = (end - start) ** 2 / 12
-        squares = np.bincount(cell, mass * (squared_deviation + piece_variance), n_cells)
-        variances = np.divide(squares, total, out=variances, where=is_occupied)
+        means = np.divide(sums, total, out=cell_middles, where=is_occupied)
+        deviation = middle - means[cell]
+        width = end - start
+        second_moment = mass * (deviation**2 + width**2 / 12)
+        squares = np.bincount(cell, second_moment, n_cells)
+        variances = np.divide(squares, total, out=uniform_variances, where=is_occupied)
         return means, variances
 
     def fraction_intervals(
@@ -215,11 +217,12 @@ class ReleasedCDF:
             Number of simultaneous intervals. Half-widths are based on Bonferroni's correction or on
             the simultaneous band, whichever is narrower. Infinity selects the band.
         """
+        x = np.asarray(x, dtype=float)
         failure = (1 - level) / (2 * n_intervals)  # of each end
         factor = float(norm.isf(failure))
         if n_intervals > 1:
             factor = min(factor, simultaneous_factor(self.path_length, level))
-        cell, fraction, is_end = self._locate(np.asarray(x, dtype=float))
+        cell, fraction, is_end = self._locate(x)
 
         variances = np.concatenate([[0], self.deviations**2, [0]])  # at both ends of all cells
         variance_before = variances[cell]
@@ -227,13 +230,15 @@ class ReleasedCDF:
         interpolated = (1 - fraction) * variance_before + fraction * variance_after
         at_ends = factor * np.sqrt(interpolated)
 
-        deviation_within = np.sqrt(self._within_cell_variance(cell, fraction))
-        inside = np.hypot(at_ends, factor * deviation_within)
+        variance_within = self._within_cell_variance(cell, fraction)
+        within = factor * np.sqrt(variance_within)
+        inside = np.hypot(at_ends, within)
         # the largest possible error occurs if all mass of the cell is at one point
         max_share_moved = np.maximum(fraction, 1 - fraction)
         worst_case = at_ends + max_share_moved * self.weights[cell]
         inside = np.minimum(inside, worst_case)
-        return np.minimum(np.where(is_end, at_ends, inside), 1)
+        half_width = np.where(is_end, at_ends, inside)
+        return np.minimum(half_width, 1)
 
     @property
     def _low(self) -> float:
@@ -247,13 +252,16 @@ class ReleasedCDF:
         """
         cell = np.searchsorted(self.edges, x, side="left")
         weight = self.weights[cell]
-        mass_before_cell = np.concatenate([[0], np.cumsum(self.weights)])
-        mass_in_cell = self.cdf(x) - mass_before_cell[cell]
+        cumulative = np.cumsum(self.weights)
+        mass_before_cell = np.append(0, cumulative)[cell]
+        mass_in_cell = self.cdf(x) - mass_before_cell
         fraction = np.ones(x.shape)
         np.divide(mass_in_cell, weight, out=fraction, where=weight > 0)
-        is_outside = (x < self._low) | (x >= self.curve.knots[-1])
+        fraction = np.clip(fraction, 0, 1)
+        high = self.curve.knots[-1]
+        is_outside = (x < self._low) | (x >= high)
         is_end = np.isin(x, self.edges) | is_outside
-        return cell, np.clip(fraction, 0, 1), is_end
+        return cell, fraction, is_end
 
     def _within_cell_variance(self, cell: Codes, fraction: Floats) -> Floats:
         """Return the error variance of the mass below a point inside a cell, given the cell's mass.

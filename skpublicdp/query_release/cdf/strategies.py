@@ -79,7 +79,7 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     bits = min(COEFFICIENT_BITS, max(0, max_bits))
     # power series of (1 - x)^(-1/2), whose square is the series of prefix sums
     factors = 1 - 0.5 / np.arange(1, n_rows)
-    square_root = np.concatenate([[1.0], np.cumprod(factors)])
+    square_root = np.append(1.0, np.cumprod(factors))
     coefficients = np.rint(square_root * 2**bits).astype(np.int64)
     matrix = np.zeros((n_rows, n_cells), dtype=np.int64)
     for cell in range(n_rows):
@@ -87,9 +87,11 @@ def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     # Shifting two columns to the left adds a term to their distance. The first column and some
     # other column therefore attain the largest distance.
     differences = matrix - matrix[:, :1]
-    absolute = np.abs(differences).sum(axis=0)
-    squared = np.square(differences).sum(axis=0)
-    sensitivity = Sensitivity(int(absolute.max()), int(squared.max()))
+    absolute_distances = np.abs(differences).sum(axis=0)
+    squared_distances = np.square(differences).sum(axis=0)
+    max_absolute = int(absolute_distances.max())
+    max_squared = int(squared_distances.max())
+    sensitivity = Sensitivity(max_absolute, max_squared)
     return MeasurementStrategy("square root of prefix sums", matrix, sensitivity)
 
 
@@ -179,11 +181,12 @@ class IntervalMasses:
     def replace_by_parts(self, mask: NDArray[np.bool_], parts: IntervalMasses) -> IntervalMasses:
         """Return new intervals, in which the masked intervals are replaced by their parts."""
         others = self.select(~mask)
-        starts = np.concatenate([others.starts, parts.starts])
         ends = np.concatenate([others.ends, parts.ends])
-        masses = np.concatenate([others.masses, parts.masses])
         order = np.argsort(ends, kind="stable")
-        return IntervalMasses(starts[order], ends[order], masses[order])
+        starts = np.concatenate([others.starts, parts.starts])
+        masses = np.concatenate([others.masses, parts.masses])
+        replaced = IntervalMasses(starts, ends, masses)
+        return replaced.select(order)
 
 
 class Refinement(NamedTuple):
@@ -292,14 +295,15 @@ def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
     log_third = np.log10(ends - starts) - np.log10(3)
     exponent = np.floor(significant(log_third)).astype(int)
     abs_exponent = np.abs(exponent)
-    clipped_exponent = np.clip(exponent, -MAX_DECIMAL_POWER, MAX_DECIMAL_POWER)
+    has_exact_power = abs_exponent <= MAX_DECIMAL_POWER
     # the number k of a multiple must be an integer that a float represents exactly
+    clipped_exponent = np.clip(exponent, -MAX_DECIMAL_POWER, MAX_DECIMAL_POWER)
     max_multiple = 2**52 * 10.0**clipped_exponent
     max_abs = np.maximum(np.abs(starts), np.abs(ends))
-    has_exact_power = abs_exponent <= MAX_DECIMAL_POWER
     is_decimal = has_exact_power & (max_abs < max_multiple)
     scale_exponent = np.where(is_decimal, abs_exponent, 0)
-    return _CutSpacing(is_decimal, exponent < 0, 10.0**scale_exponent)
+    scale = 10.0**scale_exponent
+    return _CutSpacing(is_decimal, exponent < 0, scale)
 
 
 def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
@@ -319,7 +323,9 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     IntervalMasses
         The parts of the intervals, with all masses set to 0.
     """
-    starts, ends = intervals.starts, intervals.ends
+    starts = intervals.starts
+    ends = intervals.ends
+    widths = ends - starts
     spacing = _cut_spacing(starts, ends)
     first_multiple = np.where(spacing.is_decimal, spacing.multiple_below(starts), 0)
     n_multiples = spacing.multiple_below(ends) - first_multiple
@@ -330,25 +336,26 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     parent = np.repeat(np.arange(len(starts)), n_cuts)
     cut_number = np.arange(len(parent)) - first_cut[parent]
     is_decimal = spacing.is_decimal[parent]
+    is_inverse = spacing.is_inverse[parent]
     scale = spacing.scale[parent]
     multiple = first_multiple[parent] + cut_number
     # the quotient of two exact floats is the float nearest to the decimal number
-    decimal = np.where(spacing.is_inverse[parent], multiple / scale, multiple * scale)
-    widths = ends - starts
+    decimal = np.where(is_inverse, multiple / scale, multiple * scale)
     tenth = starts[parent] + widths[parent] * (cut_number / 10)
     cuts = np.where(is_decimal, decimal, tenth)
 
     # a decimal number x becomes a separate part, (just_below(x), x], and so does each right end
+    decimal_parent = parent[is_decimal]
     before_decimals = just_below(cuts[is_decimal])
     part_ends = np.concatenate([cuts, before_decimals, just_below(ends), ends])
     interval_index = np.arange(len(starts))
-    parent_of_end = np.concatenate([parent, parent[is_decimal], interval_index, interval_index])
+    parent_of_end = np.concatenate([parent, decimal_parent, interval_index, interval_index])
     is_after_start = part_ends > starts[parent_of_end]
-    is_inside = is_after_start & (part_ends <= ends[parent_of_end])
-    part_ends = np.unique(part_ends[is_inside])
+    is_before_end = part_ends <= ends[parent_of_end]
+    part_ends = np.unique(part_ends[is_after_start & is_before_end])
 
     # the first part of an interval starts where the interval starts
-    previous_ends = np.concatenate([starts[:1], part_ends[:-1]])
+    previous_ends = np.append(starts[:1], part_ends[:-1])
     interval_of_part = np.searchsorted(ends, part_ends)
     part_starts = np.maximum(previous_ends, starts[interval_of_part])
     return IntervalMasses(part_starts, part_ends, np.zeros(len(part_ends)))
@@ -495,19 +502,20 @@ def _split_heavy_cells(grid: CDFGrid, parts: IntervalMasses, max_mass: float) ->
         cell_of_knot = np.searchsorted(old_ends, cdf.knots)
         cell_of_knot = np.minimum(cell_of_knot, len(old_ends) - 1)
         outside_knots = cdf.knots[~is_split[cell_of_knot]]
-        cell_ends = np.concatenate([cdf.knots[:1], old_ends])
+        cell_ends = np.append(cdf.knots[0], old_ends)
         old_knots = np.union1d(outside_knots, cell_ends)
 
         # new knots in split cells, where the function rises in proportion to the released masses
-        heights_at_ends = cdf(np.concatenate([first_start, old_ends]))  # (n_cells + 1,)
+        heights_at_ends = cdf(np.append(first_start, old_ends))  # (n_cells + 1,)
         height_at_start = heights_at_ends[inner_cells]
-        rises = heights_at_ends[inner_cells + 1] - height_at_start
-        inner_heights = height_at_start + fractions * rises
+        height_at_end = heights_at_ends[inner_cells + 1]
+        inner_heights = height_at_start + fractions * (height_at_end - height_at_start)
 
-        knots = np.concatenate([old_knots, inner_ends])
-        heights = np.concatenate([cdf(old_knots), inner_heights])
+        knots = np.append(old_knots, inner_ends)
+        heights = np.append(cdf(old_knots), inner_heights)
         knots, first_index = np.unique(knots, return_index=True)
-        return PiecewiseLinearCDF(knots, np.maximum.accumulate(heights[first_index]))
+        heights = np.maximum.accumulate(heights[first_index])
+        return PiecewiseLinearCDF(knots, heights)
 
     is_single_float = just_below(parts.ends) <= parts.starts
     heavy_atoms = parts.ends[is_single_float & (parts.masses > max_mass)]

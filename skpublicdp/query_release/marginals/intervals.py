@@ -36,6 +36,7 @@ from skpublicdp.query_release.marginals.shrinkage import (
     MIN_INDEPENDENCE_ESTIMATE,
     CellBatch,
     log_likelihood,
+    prior_given_public,
 )
 from skpublicdp.query_release.marginals.table import (
     MIN_UNEXPLAINED_SHARE,
@@ -191,7 +192,8 @@ def cell_scales(cells: CellBatch, effective_size: float, scales: Floats) -> Floa
     cell_given_table = _transition_matrix(CELL_DEVIATION)
     evidence = np.maximum(cell_given_table.T @ likelihood, MIN_EVIDENCE)
     # for each g: sum over G of P(g | G) P(G) / evidence(G), times the likelihood of g
-    joint = (cell_given_table @ (scales[:, None] / evidence)) * likelihood
+    table_weights = scales[:, None] / evidence
+    joint = (cell_given_table @ table_weights) * likelihood
     return joint / joint.sum(axis=0)
 
 
@@ -288,13 +290,15 @@ class TablePosterior:
 
         The error includes the sampling error of `persons` private persons.
         """
+        shape = self.estimate.shape
         variance = np.empty(self.estimate.size)
         for block in _blocks(self.estimate.size):
             deviation_variance = self._deviation_variances(block)
             margin_variance = self._margin_variances(block)
-            variance[block] = self.sizes.weights @ (deviation_variance + margin_variance)
+            variance_by_size = deviation_variance + margin_variance  # (n_sizes, n_cells)
+            variance[block] = self.sizes.weights @ variance_by_size
         sampling_variance = self.estimate * (1 - self.estimate) / persons
-        return np.sqrt(variance.reshape(self.estimate.shape) + sampling_variance)
+        return np.sqrt(variance.reshape(shape) + sampling_variance)
 
     def intervals(
         self,
@@ -419,8 +423,7 @@ class TablePosterior:
                 variance_factor = np.full((1, len(base)), 1 / (1 + n_rows))
                 means = base + (1 - variance_factor) * (public - base)
             else:
-                variance_factor = scale_variance / (1 + scale_variance * n_rows)
-                means = base + variance_factor * n_rows * (public - base)
+                means, variance_factor = prior_given_public(selected, scale_variance, n_rows)
             means = np.maximum(means, MIN_INDEPENDENCE_ESTIMATE)
             prior_variance = variance_factor * means * selected.unexplained_share
             prior_variance = np.maximum(prior_variance, MIN_VARIANCE)

@@ -216,9 +216,9 @@ class MarginalModel:
         precisions = np.full(table.shape, table.precision)
         for wider in table.supermarginals:
             if wider.precision:
-                projected = wider.project_measurement(table)
-                weighted_sum = weighted_sum + projected.precisions * projected.values
-                precisions = precisions + projected.precisions
+                projection, projection_precisions = wider.project_measurement(table)
+                weighted_sum = weighted_sum + projection_precisions * projection
+                precisions = precisions + projection_precisions
         table.values = np.divide(
             weighted_sum, precisions, out=np.zeros(table.shape), where=precisions > 0
         )
@@ -342,7 +342,8 @@ def _estimate_tables(tables: Sequence[MarginalEstimate], ratios: Sequence[Floats
     ratio_of_columns = {table.columns: ratio for table, ratio in zip(tables, ratios, strict=True)}
     for group in solvable_groups(tables):
         ratio = np.stack([ratio_of_columns[table.columns] for table in group])
-        for table, fractions in zip(group, _estimate_group(group, ratio), strict=True):
+        estimates = _estimate_group(group, ratio)
+        for table, fractions in zip(group, estimates, strict=True):
             table.fractions = fractions
             _set_deviation_variances(table, fractions)
 

@@ -51,8 +51,9 @@ def binomial_bounds(
     >>> low.round(3), high.round(3)
     (array([0.266]), array([0.336]))
     """
-    counts = np.asarray(noisy, float) * n
-    counts, variances = np.broadcast_arrays(counts, np.asarray(variance, float))
+    fractions = np.asarray(noisy, float)
+    noise_variances = np.asarray(variance, float)
+    counts, variances = np.broadcast_arrays(fractions * n, noise_variances)
     variances = np.maximum(variances * n**2, MIN_COUNT_NOISE_VARIANCE)
     # a lower bound follows from an upper bound on the complementary fraction
     both_counts = np.stack([counts, n - counts])  # (2, *counts.shape)

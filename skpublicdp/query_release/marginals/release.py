@@ -139,11 +139,13 @@ def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]
 def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr_matrix:
     """Return the precision with which a measurement of one table also measures its margins."""
     index_of = {table.columns: i for i, table in enumerate(tables)}
-    matrix = sp.lil_matrix((len(tables), len(tables)))
+    n_tables = len(tables)
+    matrix = sp.lil_matrix((n_tables, n_tables))
     for i, table in enumerate(tables):
         matrix[i, i] = 1.0
         for wider in table.supermarginals:
-            matrix[i, index_of[wider.columns]] = wider.information_share(table, noise)
+            j = index_of[wider.columns]
+            matrix[i, j] = wider.information_share(table, noise)
     return matrix.tocsr()
 
 

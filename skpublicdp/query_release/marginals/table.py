@@ -198,13 +198,6 @@ class TableMeasurement(NamedTuple):
     variance: float  # noise variance of each fraction
 
 
-class ProjectedMeasurement(NamedTuple):
-    """Estimate of a margin, computed from the noisy answers of a wider table."""
-
-    values: Floats  # estimated fractions of the margin
-    precisions: Floats  # inverse variance of each fraction
-
-
 @dataclass(eq=False)
 class MarginalEstimate:
     """Marginal table, with its measurements and its estimate.
@@ -306,11 +299,13 @@ class MarginalEstimate:
         part is added to the estimate.
         """
         margin_variance = self.posterior_variance() - self.deviation_posterior_variance
-        prior = np.maximum(margin_variance + self._constrained_variance(), SMALLEST_POSITIVE)
+        prior = margin_variance + self._constrained_variance()
+        prior = np.maximum(prior, SMALLEST_POSITIVE)
         noise = 1 / np.maximum(self.precisions, MIN_PRECISION)
         gain = margin_variance / (prior + noise)
         fractions = self.estimate + gain * (self.values - self.estimate)
-        return UnconstrainedEstimate(np.maximum(fractions, MIN_FRACTION), prior, noise)
+        fractions = np.maximum(fractions, MIN_FRACTION)
+        return UnconstrainedEstimate(fractions, prior, noise)
 
     def _constrained_variance(self) -> Floats:
         """Return the prior variances of deviations from the margins, which sum to zero.
@@ -357,25 +352,27 @@ class MarginalEstimate:
                 variance = variance + share**2 * margin.deviation_posterior_variance.reshape(shape)
         return variance
 
-    def project_measurement(self, target: MarginalEstimate) -> ProjectedMeasurement:
-        """Return the estimate of a margin from the noisy cells of this table alone.
+    def project_measurement(self, target: MarginalEstimate) -> tuple[Floats, Floats]:
+        """Return the estimate of a margin from this table's noisy cells, and its precisions.
 
         The result is the best linear unbiased estimate under the model of `_margin_weights`. If
         this estimate differs from the plain sum by more than `OUTLIER_DEVIATIONS`, the model is
         considered wrong and the plain sum is returned.
         """
         axes = self.axes_without(target.columns)
+        n_summed = math.prod(self.shape[axis] for axis in axes)
         plain_sum = self.measured.sum(axis=axes)
-        plain_precision = self.precision / math.prod(self.shape[axis] for axis in axes)
+        plain_precision = self.precision / n_summed
         if self.fractions is None:
-            return ProjectedMeasurement(plain_sum, np.full(plain_sum.shape, plain_precision))
+            return plain_sum, np.full(plain_sum.shape, plain_precision)
         shares, weights = self._margin_weights(target, 1 / self.precision)
         precisions = (weights * shares).sum(axis=axes)
         values = (weights * self.measured).sum(axis=axes) / precisions
-        is_close = (values - plain_sum) ** 2 * plain_precision < OUTLIER_DEVIATIONS**2
-        return ProjectedMeasurement(
-            np.where(is_close, values, plain_sum), np.where(is_close, precisions, plain_precision)
-        )
+        squared_deviation = (values - plain_sum) ** 2 * plain_precision
+        is_close = squared_deviation < OUTLIER_DEVIATIONS**2
+        values = np.where(is_close, values, plain_sum)
+        precisions = np.where(is_close, precisions, plain_precision)
+        return values, precisions
 
     def information_share(self, target: MarginalEstimate, noise: float) -> float:
         """Return the precision of a projection to a margin, relative to the precision of a cell.

@@ -524,9 +524,10 @@ class BoxQueryCover(QueryCover):
         ranges = np.unravel_index(query, self._n_ranges)
         box = []
         for axis, range_index in zip(self.axes, ranges, strict=True):
-            box.append(axis.cell_slice(int(range_index)))
+            cells = axis.cell_slice(int(range_index))
+            box.append(cells)
         incidence = np.zeros(self._shape)
-        incidence[tuple(box)] = 1
+        incidence[*box] = 1
         return incidence.ravel()
 
     def find(self, boxes: Floats) -> Codes:
@@ -610,17 +611,19 @@ class ProductCover(QueryCover):
 
         The columns are independent, because the weights on the grid are a product.
         """
+        n_rows = N_PRODUCT_ROWS
         generator = np.random.default_rng(0)  # fixed: rows depend only on weights
-        rows = np.empty((N_PRODUCT_ROWS, len(self.axes)), order="F")
-        levels = (np.arange(N_PRODUCT_ROWS) + 0.5) / N_PRODUCT_ROWS
+        rows = np.empty((n_rows, len(self.axes)), order="F")
+        levels = (np.arange(n_rows) + 0.5) / n_rows
         column_weights = np.split(weights, self.starts[1:])
-        for column, (axis, cell_weights) in enumerate(zip(self.axes, column_weights, strict=True)):
+        for column, cell_weights in enumerate(column_weights):
             # inverse transform sampling at evenly spaced levels
-            cells = np.searchsorted(np.cumsum(cell_weights), levels)
-            cells = np.minimum(cells, axis.n_cells - 1)
-            shuffled = generator.permutation(cells)
-            rows[:, column] = axis.representatives[shuffled]
-        return rows, np.full(N_PRODUCT_ROWS, 1 / N_PRODUCT_ROWS)
+            cumulative = np.cumsum(cell_weights)
+            cells = np.searchsorted(cumulative, levels)
+            cells = np.minimum(cells, len(cumulative) - 1)
+            representatives = self.axes[column].representatives[cells]
+            rows[:, column] = generator.permutation(representatives)
+        return rows, np.full(n_rows, 1 / n_rows)
 
 
 Signs = NDArray[np.bool_]
@@ -672,11 +675,14 @@ class HalfspaceDichotomies:
     """
 
     def __init__(self, points: Floats) -> None:
-        self.points, self.centre = points, points.mean(axis=0)
+        self.points = points
+        self.centre = points.mean(axis=0)
         scale = np.ptp(points, axis=0)
         scale[scale == 0] = 1.0
-        _, widths, axes = np.linalg.svd((points - self.centre) / scale, full_matrices=False)
-        self.basis = (axes[widths > ON_PLANE_TOLERANCE * len(points)] / scale).T
+        standardized = (points - self.centre) / scale
+        _, widths, axes = np.linalg.svd(standardized, full_matrices=False)
+        is_spanned = widths > ON_PLANE_TOLERANCE * len(points)
+        self.basis = (axes[is_spanned] / scale).T
         self.planes = _planes_through(self._homogeneous(points))
         sides = self._sides(points)  # (n_points, n_planes)
         dichotomies = {}
@@ -708,10 +714,12 @@ class HalfspaceDichotomies:
             interior = np.where(self.signs[:, :1], 1.0, -1.0)
         # from coordinates of the points' affine hull to features
         normals = interior[:, :-1] @ self.basis.T
-        offsets = normals @ self.centre - interior[:, -1]
+        negative_offsets = interior[:, -1]
+        offsets = normals @ self.centre - negative_offsets
         halfspaces = np.column_stack([normals, offsets])
         evaluated_signs = holds(halfspaces, self.points)  # (n_halfspaces, n_points)
-        is_exact = (evaluated_signs == self.signs).all(axis=1)
+        is_equal = evaluated_signs == self.signs
+        is_exact = is_equal.all(axis=1)
         return halfspaces[is_exact]
 
     def disagreement_bound(self, rows: Floats) -> float:
@@ -732,13 +740,15 @@ class HalfspaceDichotomies:
         -------
         ndarray of bool, shape (n_dichotomies, n_rows)
         """
-        is_point = (rows[:, None] == self.points).all(axis=2).any(axis=1)
+        is_equal = (rows[:, None] == self.points).all(axis=2)  # (n_rows, n_points)
+        is_point = is_equal.any(axis=1)
+        n_dichotomies = len(self.signs)
         if self.basis.shape[1] < self.points.shape[1]:
             # the points do not span the space, so no bound is known for other rows
-            return np.tile(~is_point, (len(self.signs), 1))
+            return np.tile(~is_point, (n_dichotomies, 1))
         sides = self._sides(rows).T  # (n_planes, n_rows)
-        undetermined = np.empty((len(self.signs), len(rows)), dtype=bool)
-        for number in range(len(self.signs)):
+        undetermined = np.empty((n_dichotomies, len(rows)), dtype=bool)
+        for number in range(n_dichotomies):
             # sides of the few extreme rays of the cone
             positive = sides[self.bounds_positive[number]]
             negative = sides[self.bounds_negative[number]]

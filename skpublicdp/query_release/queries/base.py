@@ -145,8 +145,10 @@ class QueryClass(BaseEstimator, ABC):
         block_size = max(1, ANSWER_BLOCK // max(1, len(X)))  # queries per block, to limit memory
         for start in range(0, len(Q), block_size):
             block = slice(start, start + block_size)
+            holds = self.holds(Q[block], X)  # (n_block, n)
             # a separate sum for each query, so that its rounding does not depend on other queries
-            totals[block] = [weights[satisfied].sum() for satisfied in self.holds(Q[block], X)]
+            for query, satisfied in enumerate(holds, start):
+                totals[query] = weights[satisfied].sum()
         return totals
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[Any]:
@@ -334,7 +336,8 @@ class BoxQueries(QueryClass):
         inside = np.ones((len(boxes), len(X)), dtype=bool)
         for column in range(X.shape[1]):
             values = X[:, column]
-            low, high = boxes[:, column, :1], boxes[:, column, 1:]
+            low = boxes[:, column, :1]
+            high = boxes[:, column, 1:]
             inside &= values >= low
             inside &= values <= high
         return inside

@@ -103,17 +103,19 @@ class HalfspaceQueries(QueryClass):
         """Indicate whether each row is in each halfspace, shape (n_queries, n)."""
         Q = self._validated(Q, X.shape[1])
         normals, offsets = Q[:, :-1], Q[:, -1:]
-        answers = np.empty((len(Q), len(X)), dtype=bool)
-        block_size = max(1, SIDE_BLOCK // max(1, len(Q)))
+        n_queries, n_features = normals.shape
+        answers = np.empty((n_queries, len(X)), dtype=bool)
+        block_size = max(1, SIDE_BLOCK // max(1, n_queries))
         for start in range(0, len(X), block_size):
             block = slice(start, start + block_size)
             rows = X[block]
+            projections = np.zeros((n_queries, len(rows)))
             # Loop over columns, since the rounding of a matrix product could depend on other rows.
             # Ignore warnings, since they would reveal huge private values.
             with np.errstate(over="ignore", invalid="ignore"):
-                projections = np.multiply.outer(normals[:, 0], rows[:, 0])
-                for column in range(1, X.shape[1]):
-                    projections += np.multiply.outer(normals[:, column], rows[:, column])
+                for column in range(n_features):
+                    coefficients = normals[:, column]
+                    projections += np.multiply.outer(coefficients, rows[:, column])
             answers[:, block] = projections >= offsets
         return answers
 

@@ -143,13 +143,15 @@ class MarginalQueries(QueryClass):
 
         `X` contains encoded rows as floats, or integer codes of bins and categories.
         """
-        Q = self._validated(Q, X.shape[1])
+        n_columns = X.shape[1]
+        Q = self._validated(Q, n_columns)
         codes = self._to_codes(X)
         is_inside = np.ones((len(Q), len(codes)), dtype=bool)
-        for column in range(codes.shape[1]):
+        for column in range(n_columns):
             restricting = np.flatnonzero(Q[:, column] != WILDCARD)
             required_codes = Q[restricting, column]
-            is_inside[restricting] &= codes[:, column] == required_codes[:, None]
+            has_code = codes[:, column] == required_codes[:, None]
+            is_inside[restricting] &= has_code
         return is_inside
 
     def weighted_mean(self, Q: NDArray[Any], X: NDArray[Any], weights: Floats) -> Floats:
@@ -203,11 +205,12 @@ class MarginalQueries(QueryClass):
         """
         sizes = self._bins.sizes
         queries = self.all_cells
-        if math.prod(sizes) <= min(MAX_LISTED_CELLS, MAX_INCIDENCE_ENTRIES // len(queries)):
-            codes = np.indices(sizes).reshape(len(sizes), -1).T
-            rows = self._bins.representatives(codes, X_public, self._schema)
-            return ExplicitCover(self.holds, queries, rows)
-        return split_sample_cover(self.holds, queries, X_public)
+        max_cells = min(MAX_LISTED_CELLS, MAX_INCIDENCE_ENTRIES // len(queries))
+        if math.prod(sizes) > max_cells:
+            return split_sample_cover(self.holds, queries, X_public)
+        codes = np.indices(sizes).reshape(len(sizes), -1).T
+        rows = self._bins.representatives(codes, X_public, self._schema)
+        return ExplicitCover(self.holds, queries, rows)
 
     def dual_vc_dimension(self, n_features: int) -> int:
         """Return the bound 2 p for p columns, because cells are boxes (see `RectangleQueries`)."""
