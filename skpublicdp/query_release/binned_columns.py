@@ -41,16 +41,6 @@ class BinnedRanges(NamedTuple):
     is_cut: NDArray[np.bool_]
 
 
-class LinearFunctions(NamedTuple):
-    """Posterior of linear functions of the bin fractions, as arrays of shape (n,)."""
-
-    # prior mean and posterior mean of each function
-    prior_means: Floats
-    means: Floats
-    noise: Floats  # part of the posterior variance that is due to the noise
-    prior: Floats  # part of the posterior variance that is due to the prior
-
-
 def condition_on_value(
     posterior: TablePosterior, noisy: NoisyFractions
 ) -> tuple[TablePosterior, NoisyFractions]:
@@ -162,7 +152,7 @@ class BinnedColumn:
         # rescaled by the bounds, so that the mean is a number from 0 to 1
         coefficients = (bin_means - low_bound) / width
         rescaled_variances = bin_variances / width**2
-        estimate = (self.mean() - low_bound) / width
+        estimate = float((self.mean() - low_bound) / width)
         fractions = self.posterior.estimate / self.posterior.estimate.sum()
 
         # interval given the bin means, which includes the sampling of the private rows
@@ -210,10 +200,11 @@ class BinnedColumn:
             Failure probability of the interval between the quantiles.
         """
         functions = [self._linear_functions(coefficients[None], n_rows) for n_rows in sizes.rows]
+        _, means, noise, prior = map(np.array, zip(*functions, strict=True))  # (n_sizes, 1) each
         mixture = NormalMixture(
             weights=sizes.weights[:, None],
-            means=np.array([function.means for function in functions]),
-            noise=np.array([function.noise + function.prior for function in functions]),
+            means=means,
+            noise=noise + prior,
             prior=np.zeros((len(functions), 1)),
         )
 
@@ -452,19 +443,23 @@ class BinnedColumn:
 
     def _posterior_component(self, shares: Floats, n_rows: float, weight: float) -> NormalMixture:
         """Return the posterior of sums of bins if public rows are worth `n_rows` private rows."""
-        posterior = self._linear_functions(shares, n_rows)
+        prior_means, means, noise, prior = self._linear_functions(shares, n_rows)
         estimates = np.clip(shares @ self.posterior.estimate, 0, 1)
-        prior_means = posterior.prior_means
         bernoulli = np.maximum(prior_means * (1 - prior_means), estimates * (1 - estimates))
         return NormalMixture(
             weights=np.full(len(shares), weight),
-            means=posterior.means,
-            noise=posterior.noise,
-            prior=posterior.prior / np.maximum(bernoulli, MIN_BERNOULLI_VARIANCE),
+            means=means,
+            noise=noise,
+            prior=prior / np.maximum(bernoulli, MIN_BERNOULLI_VARIANCE),
         )
 
-    def _linear_functions(self, coefficients: Floats, n_rows: float) -> LinearFunctions:
+    def _linear_functions(
+        self, coefficients: Floats, n_rows: float
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the posterior of linear functions of the bins, given their coefficients.
+
+        The four arrays of shape (n_functions,) are the prior means, the posterior means, and the
+        parts of the posterior variances that are due to the noise and to the prior.
 
         The coefficients have shape (n_functions, n_bins). Assuming that the public rows are worth
         `n_rows` private rows, the posterior is the Kalman update of the bins' normal prior, given
@@ -484,12 +479,10 @@ class BinnedColumn:
         noise_coefficients = coefficients @ gain
         prior_coefficients = coefficients - coefficients @ gain
         prior_means = coefficients @ prior_mean
-        return LinearFunctions(
-            prior_means=prior_means,
-            means=prior_means + noise_coefficients @ (cells.values - prior_mean),
-            noise=noise_coefficients**2 @ noise_variance,
-            prior=((prior_coefficients @ covariance) * prior_coefficients).sum(axis=1),
-        )
+        means = prior_means + noise_coefficients @ (cells.values - prior_mean)
+        noise = noise_coefficients**2 @ noise_variance
+        prior = ((prior_coefficients @ covariance) * prior_coefficients).sum(axis=1)
+        return prior_means, means, noise, prior
 
     def _prior_of_bins(self, n_rows: float) -> tuple[Floats, Floats]:
         """Return the prior mean and covariance of the fractions of the bins.

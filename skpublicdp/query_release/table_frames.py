@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -339,21 +339,6 @@ MIN_GROUP_SHARE = 1e-9
 """Minimum released fraction of the population for a group to count as non-empty."""
 
 
-class IntervalOptions(NamedTuple):
-    """Confidence level of the intervals, and whether all intervals hold jointly."""
-
-    level: float
-    simultaneous: bool
-
-
-class GroupDistribution(NamedTuple):
-    """Distribution of a numeric column within one group."""
-
-    # position of the group among the cells of the table of groups, in the order of `table`
-    number: int
-    distribution: Any  # The distribution. Only a `BinnedColumn` provides intervals.
-
-
 @dataclass(frozen=True, eq=False)
 class ColumnByGroup:
     """A numeric column of released tables, split by groups of rows."""
@@ -367,14 +352,14 @@ class ColumnByGroup:
         """Description of the numeric column."""
         return self.released.schema.columns[self.position]
 
-    def cdf(self, numbers: NDArray[Any], options: IntervalOptions | None = None) -> Any:
+    def cdf(self, numbers: NDArray[Any], options: TableOptions | None = None) -> Any:
         """Return the CDF at each number within each group, as a frame or a dict.
 
         Parameters
         ----------
         numbers : ndarray of shape (n,)
             Numbers or dates in the user's format.
-        options : IntervalOptions, optional
+        options : TableOptions, optional
             If given, confidence intervals are added.
         """
         encoded = self.column.from_user(numbers)
@@ -392,7 +377,7 @@ class ColumnByGroup:
 
         return self._describe(evaluate, with_intervals=options is not None)
 
-    def quantile(self, levels: Floats, options: IntervalOptions | None = None) -> Any:
+    def quantile(self, levels: Floats, options: TableOptions | None = None) -> Any:
         """Return the quantiles within each group, as a frame or a dict."""
 
         def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
@@ -408,7 +393,7 @@ class ColumnByGroup:
 
         return self._describe(evaluate, with_intervals=options is not None)
 
-    def mean(self, options: IntervalOptions) -> Any:
+    def mean(self, options: TableOptions) -> Any:
         """Return the mean within each group with its interval, as a frame or a dict.
 
         Groups that may be empty are omitted.
@@ -442,7 +427,7 @@ class ColumnByGroup:
             raise ValueError("by requires released tables. Use MarginalQueries with method='auto'.")
         return answers
 
-    def _level(self, options: IntervalOptions) -> float:
+    def _level(self, options: TableOptions) -> float:
         """Return the level of the intervals for one group.
 
         Simultaneous intervals hold jointly for all groups (Bonferroni).
@@ -457,20 +442,24 @@ class ColumnByGroup:
     ) -> Any:
         """Return each group's values, and the categories or bins that define the group."""
         _, names = self._answers.queries.table_cells(self.groups)
-        numbers: list[int] = []
+        group_numbers: list[int] = []
         parts: list[dict[str, NDArray[Any]]] = []
         for number, distribution in self._distributions(with_intervals=with_intervals):
-            parts.append(evaluate(distribution))
-            numbers += [number] * len(next(iter(parts[-1].values())))
-        keys = {
-            group: [group_names[number] for number in numbers]
-            for group, group_names in zip(self.groups, names, strict=True)
-        }
+            part = evaluate(distribution)
+            n_values = len(next(iter(part.values())))
+            group_numbers += [number] * n_values
+            parts.append(part)
+        keys = {}
+        for group, group_names in zip(self.groups, names, strict=True):
+            keys[group] = [group_names[number] for number in group_numbers]
         values = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return as_frame(self.released, keys, values)
 
-    def _distributions(self, *, with_intervals: bool) -> Iterator[GroupDistribution]:
-        """Yield the distribution of each group that is non-empty in the release.
+    def _distributions(self, *, with_intervals: bool) -> Iterator[tuple[int, Any]]:
+        """Yield the number and the distribution of each group that is non-empty in the release.
+
+        The number is the position of the group among the cells of the table of groups. Only a
+        `BinnedColumn` provides intervals.
 
         The distribution covers the rows that have a value.
         """
@@ -518,7 +507,7 @@ class ColumnByGroup:
             weights = rows.weights * factors[bins]
             distribution = WeightedRows(rows.rows, weights / weights.sum())
             if not with_intervals:
-                yield GroupDistribution(number, distribution)
+                yield number, distribution
                 continue
             group_posterior = replace(
                 posterior,
@@ -537,7 +526,7 @@ class ColumnByGroup:
             binned = BinnedColumn(
                 distribution, cuts, bounds, group_posterior, group_noisy, rows_inside * share
             )
-            yield GroupDistribution(number, binned)
+            yield number, binned
 
 
 def _condition(cells: CellBatch, share: float) -> CellBatch:

@@ -9,7 +9,6 @@ released. The proof is in docs/proofs/generic_learner.md.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,26 +94,18 @@ def draw_many_valued_columns(
     return is_many_valued
 
 
-class ColumnBudgets(NamedTuple):
-    """Privacy budget ε of each column in a release of binary and many-valued columns."""
-
-    binary: Fraction
-    many_valued: Fraction
-
-
 def split_budget_over_columns(
     epsilon: Fraction, n_many_valued: int, n_columns: int
-) -> ColumnBudgets:
-    """Split a budget among all columns, favouring the many-valued ones.
+) -> tuple[Fraction, Fraction]:
+    """Return the budgets ε of each binary and of each many-valued column, which receives more.
 
     Examples
     --------
-    >>> budgets = split_budget_over_columns(Fraction(1), 2, 10)
-    >>> budgets.binary, budgets.many_valued
+    >>> split_budget_over_columns(Fraction(1), 2, 10)
     (Fraction(1, 32), Fraction(3, 8))
     """
     binary = epsilon / (n_columns + (MANY_VALUED_WEIGHT - 1) * n_many_valued)
-    return ColumnBudgets(binary, MANY_VALUED_WEIGHT * binary)
+    return binary, MANY_VALUED_WEIGHT * binary
 
 
 def release_cut(

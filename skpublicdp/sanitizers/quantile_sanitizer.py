@@ -279,18 +279,21 @@ def _release_columns(
         is_many_valued = draw_many_valued_columns(other_counts, draw_budget, ledger)
         epsilon -= draw_budget
     # the budgets of all columns add up to epsilon, regardless of the drawn columns
-    budgets = split_budget_over_columns(epsilon, int(is_many_valued.sum()), n_features)
+    n_many_valued = int(is_many_valued.sum())
+    binary_epsilon, many_valued_epsilon = split_budget_over_columns(
+        epsilon, n_many_valued, n_features
+    )
     # n_levels may be 0 if the budget per column is smaller than `fit` checked
-    epsilon_per_row = float(budgets.many_valued) / ledger.rows_per_person
+    epsilon_per_row = float(many_valued_epsilon) / ledger.rows_per_person
     levels = n_levels(n, epsilon_per_row) or MIN_LEVELS
     columns = []
     for i, column in enumerate(X.T):
         grid = candidate_grid(limits[i])
         if is_many_valued[i]:
             released = release_column(
-                column, grid, levels=levels, epsilon=budgets.many_valued, ledger=ledger
+                column, grid, levels=levels, epsilon=many_valued_epsilon, ledger=ledger
             )
         else:
-            released = release_cut(column, grid, epsilon=budgets.binary, ledger=ledger)
+            released = release_cut(column, grid, epsilon=binary_epsilon, ledger=ledger)
         columns.append(released)
     return columns

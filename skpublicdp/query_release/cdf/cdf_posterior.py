@@ -238,21 +238,16 @@ def least_squares(measurements: Sequence[StrategyMeasurement], n_private: int) -
     return NoisyPrefixSums(covariance @ information_vector, covariance, n_private)
 
 
-class PrefixSumPosterior(NamedTuple):
-    """Normal posterior of the population distribution function at the edges of a grid."""
-
-    # (n_edges,): posterior mean of the fraction at or below each edge, which need not be increasing
-    mean: Floats
-    covariance: Floats  # (n_edges, n_edges)
-
-
 def posterior_prefix_sums(
     noisy: NoisyPrefixSums,
     prior_at_edges: PublicPrior,
     shift: DistributionShift,
     estimate: Floats | None = None,
-) -> PrefixSumPosterior:
-    """Return the posterior of the population's prefix sums under the linearized model.
+) -> tuple[Floats, Floats]:
+    """Return the normal posterior of the population's prefix sums under the linearized model.
+
+    The mean, of shape (n_edges,), need not be increasing. The covariance has the shape (n_edges,
+    n_edges).
 
     Parameters
     ----------
@@ -282,7 +277,7 @@ def posterior_prefix_sums(
     covariance = prior_covariance - whitened_prior.T @ whitened_prior
     # rounding may make the difference of the two covariances slightly negative
     np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0))
-    return PrefixSumPosterior(mean, covariance)
+    return mean, covariance
 
 
 class ShiftEstimates(NamedTuple):

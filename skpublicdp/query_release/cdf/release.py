@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -131,34 +130,32 @@ def release_cdf(
     return posterior_cdf(grid, measurements, public, private.n, trust)
 
 
-class _MeasuredGrid(NamedTuple):
-    """Cells of a column after the first measurement."""
-
-    grid: CDFGrid  # the cells, which are narrower where there are many rows
-    # The measurement of the initial cells. This list is empty if the budget did not suffice for it.
-    measurements: list[StrategyMeasurement]
-    spent_share: Fraction  # share of the budget that was spent
-
-
 def _measure_and_refine(
     grid: CDFGrid, private: ColumnCounts, ledger: Ledger, max_cells: int
-) -> _MeasuredGrid:
-    """Measure the cells of a grid with an eighth of the budget, and refine the heavy cells."""
+) -> tuple[CDFGrid, list[StrategyMeasurement], Fraction]:
+    """Measure the cells of a grid with an eighth of the budget, and refine the heavy cells.
+
+    Returns the refined grid, the measurement of the initial cells, and the spent share of the
+    budget. There is no measurement if the budget does not suffice for it.
+    """
     noise, n = ledger.noise, private.n
     # no cell can be heavy if even a cell with all rows is not heavy
     if detection_threshold(noise, REFINEMENT_SHARE, ledger) > n:
-        return _MeasuredGrid(grid, [], Fraction(0))
+        return grid, [], Fraction(0)
     share = REFINEMENT_SHARE * SHARE_PER_ROUND
     first_noise = noise.scaled(share)
     strategy = choose_strategy(len(grid.edges) + 1, first_noise, ledger, is_final=False)
-    answers = measure(strategy, grid.tabulate(private), first_noise, ledger, ", before refinement")
-    prefix_sums = least_squares([StrategyMeasurement(strategy, answers)], n).prefix_sums
+    counts = grid.tabulate(private)
+    answers = measure(strategy, counts, first_noise, ledger, ", before refinement")
+    first_measurement = StrategyMeasurement(strategy, answers)
+    prefix_sums = least_squares([first_measurement], n).prefix_sums
     masses = np.diff(prefix_sums, prepend=0.0, append=1.0)
     refined, refinement_share = refine_heavy_cells(grid, masses, private, noise, ledger, max_cells)
     # the initial cell that contains each refined cell
-    initial_cells = np.searchsorted(grid.edges, np.append(refined.edges, refined.high))
+    refined_ends = np.append(refined.edges, refined.high)
+    initial_cells = np.searchsorted(grid.edges, refined_ends)
     measurement = StrategyMeasurement(strategy, answers, initial_cells)
-    return _MeasuredGrid(refined, [measurement], share + refinement_share)
+    return refined, [measurement], share + refinement_share
 
 
 def _check_cdf_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -214,13 +211,15 @@ def posterior_cdf(
         shifts = estimate_distribution_shift(prefix_sums, prior_at_edges)
     else:
         shifts = _shift_of_trust(float(trust), len(x_public))
-    posterior = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.likely)
-    heights = np.clip(isotonic_regression(posterior.mean).x, 0, 1)
+    mean, _ = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.likely)
+    heights = np.clip(isotonic_regression(mean).x, 0, 1)
     # The intervals assume the plausible shift, which trusts public rows less than the estimate. The
     # difference between both estimates counts as an error.
-    plausible = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.plausible, heights)
-    bias = plausible.mean - heights
-    covariance = plausible.covariance + np.outer(bias, bias)
+    plausible_mean, plausible_covariance = posterior_prefix_sums(
+        prefix_sums, prior_at_edges, shifts.plausible, heights
+    )
+    bias = plausible_mean - heights
+    covariance = plausible_covariance + np.outer(bias, bias)
     model = linearize(prior_at_edges, shifts.likely.tilt, n_private)
     prior_trace = np.trace(model.prior_covariance(shifts.likely))
     # average over the edges of the number of private rows with the same precision as the prior
@@ -237,7 +236,7 @@ def posterior_cdf(
         atoms=grid.atoms,
         deviations=np.sqrt(np.diag(covariance)),
         within_cell_variance=np.maximum(plausible_variance, squared_shift),
-        path_length=path_length(plausible.covariance),
+        path_length=path_length(plausible_covariance),
         effective_public_size=effective_public_size,
         drift=shifts.likely,
         n_private=n_private,

@@ -185,16 +185,7 @@ class IntervalMasses:
         order = np.argsort(ends, kind="stable")
         starts = np.concatenate([others.starts, parts.starts])
         masses = np.concatenate([others.masses, parts.masses])
-        replaced = IntervalMasses(starts, ends, masses)
-        return replaced.select(order)
-
-
-class Refinement(NamedTuple):
-    """Result of `refine_heavy_cells`."""
-
-    # the refined grid, whose distribution functions follow the released masses in split cells
-    grid: CDFGrid
-    spent_share: Fraction  # share of the budget that was spent on the refinement
+        return IntervalMasses(starts[order], ends[order], masses[order])
 
 
 def detection_threshold(noise: Noise, remaining_share: Fraction, ledger: Ledger) -> float:
@@ -215,7 +206,7 @@ def refine_heavy_cells(
     noise: Noise,
     ledger: Ledger,
     max_cells: int,
-) -> Refinement:
+) -> tuple[CDFGrid, Fraction]:
     """Split the heavy cells of a grid in rounds until no part is heavy.
 
     A cell is heavy if its released mass exceeds `detection_threshold` and `MIN_CELL_MASS`.
@@ -233,8 +224,10 @@ def refine_heavy_cells(
 
     Returns
     -------
-    Refinement
-        The refined grid and the spent share of the budget.
+    grid : CDFGrid
+        The refined grid, whose distribution functions follow the released masses in split cells.
+    spent_share : Fraction
+        Share of the budget that was spent on the refinement.
     """
     n = x_private.n
     remaining_share = REFINEMENT_SHARE
@@ -267,10 +260,10 @@ def refine_heavy_cells(
         )
     spent_share = REFINEMENT_SHARE - remaining_share
     if not spent_share:  # no cell was heavy
-        return Refinement(grid, spent_share)
+        return grid, spent_share
     # only masses that the first round can distinguish from noise justify splitting a cell
     max_mass = max(1 / max_cells, detection_threshold(noise, REFINEMENT_SHARE, ledger) / n)
-    return Refinement(_split_heavy_cells(grid, intervals, max_mass), spent_share)
+    return _split_heavy_cells(grid, intervals, max_mass), spent_share
 
 
 class _CutSpacing(NamedTuple):

@@ -313,17 +313,16 @@ class TablePosterior:
             block = slice(start, start + CELL_BLOCK)
             noisy_block = noisy._replace(values=noisy.values[block])
             if groups is None:
-                low, high = self._interval_ends(cells[block], level, noisy_block)
+                low, high = _mixture_interval(
+                    self._mixtures(cells[block]),
+                    self.estimate.ravel()[cells[block]],
+                    level,
+                    noisy_block,
+                )
             else:
                 low, high = self._share_ends(cells[block], level, noisy_block, groups)
             intervals.append(np.column_stack([low, high]))
         return np.concatenate(intervals)
-
-    def _interval_ends(
-        self, cells: Codes, level: float, noisy: NoisyFractions
-    ) -> tuple[Floats, Floats]:
-        """Return the lower and upper interval ends for selected cells, as in `intervals`."""
-        return _mixture_interval(self._mixtures(cells), self.estimate.ravel()[cells], level, noisy)
 
     def _share_ends(
         self, cells: Codes, level: float, noisy: NoisyFractions, groups: TablePosterior

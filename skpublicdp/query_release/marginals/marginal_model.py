@@ -11,7 +11,6 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -264,30 +263,22 @@ class MarginalModel:
         return effective_sample_size(*evidence), effective_size_posterior(*evidence)
 
 
-class _ShiftEvidence(NamedTuple):
-    """Measured cells of a table as flat arrays, to be passed to `effective_sample_size`."""
+def _shift_evidence(
+    table: MarginalEstimate, n_public: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the arguments of `effective_sample_size` for the measured cells of a table.
 
-    # squared differences between measured and public fractions, after removing the effects of all
-    # margins
-    squared_differences: Floats
-    variances_per_shift: Floats  # variance of each difference per unit of shift variance
-    noise_variances: Floats  # noise variance of each difference
-    # Degrees of freedom of each difference. The remaining degrees of freedom are fixed by the
-    # margins.
-    degrees_of_freedom: Floats
-
-
-def _shift_evidence(table: MarginalEstimate, n_public: float) -> _ShiftEvidence:
-    """Return the measured cells of a table, which are used to estimate a distribution shift."""
+    These are the squared differences between measured and public fractions without the effects of
+    all margins, their variances per unit of shift variance, their noise variances, and their
+    degrees of freedom. The remaining degrees of freedom are fixed by the margins.
+    """
     # if a column has a single code, margins determine the table and no cell is free
     is_informative = (table.precisions > 0) & (table.residual_noise_share > 0)
+    squared_differences = table.residual()[is_informative] ** 2
     variances_per_shift = shift_variance_scale(table, n_public)[is_informative]
-    return _ShiftEvidence(
-        squared_differences=table.residual()[is_informative] ** 2,
-        variances_per_shift=variances_per_shift,
-        noise_variances=table.residual_noise_share / table.precisions[is_informative],
-        degrees_of_freedom=np.full(len(variances_per_shift), table.residual_noise_share),
-    )
+    noise_variances = table.residual_noise_share / table.precisions[is_informative]
+    degrees_of_freedom = np.full(len(variances_per_shift), table.residual_noise_share)
+    return squared_differences, variances_per_shift, noise_variances, degrees_of_freedom
 
 
 def downward_closure(workload: Iterable[Attributes]) -> list[Attributes]:

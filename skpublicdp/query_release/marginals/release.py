@@ -71,19 +71,17 @@ def allocate_budget(model: MarginalModel, precision: float, power: int) -> Float
     """
     tables = list(model.tables.values())
     n_tables = len(tables)
-    cells = _bin_cells(tables, _count_uses(model))
+    variance, precision_so_far, weight, table_index = _bin_cells(tables, _count_uses(model))
     # start with equal shares, and compute projection weights for the corresponding noise
     transfer = _transfer_matrix(tables, noise=n_tables**power / precision)
     transposed = transfer.T  # a transposition in the loop would dominate the run time
     shares: Floats = np.full(n_tables, 1 / n_tables)
     for _ in range(N_GRADIENT_STEPS):
         table_precision = precision * shares**power
-        cell_precision = cells.precision + (transfer @ table_precision)[cells.table_index]
-        posterior_variance = cells.variance / (1 + cells.variance * cell_precision)
+        cell_precision = precision_so_far + (transfer @ table_precision)[table_index]
+        posterior_variance = variance / (1 + variance * cell_precision)
         # a cell's variance falls by its square per unit of precision of its table
-        table_gain = np.bincount(
-            cells.table_index, cells.weight * posterior_variance**2, minlength=n_tables
-        )
+        table_gain = np.bincount(table_index, weight * posterior_variance**2, minlength=n_tables)
         # negative derivative with respect to each share, up to a factor; equal for all tables at
         # the optimum
         share_gain = (transposed @ table_gain) * shares ** (power - 1)
@@ -102,20 +100,14 @@ def _count_uses(model: MarginalModel) -> dict[Attributes, int]:
     return n_uses
 
 
-class _CellBins(NamedTuple):
-    """Bins of cells of one table with similar prior variances, as arrays of shape (n_bins,)."""
-
-    # mean prior variance of the cells, and mean precision of the measurements so far
-    variance: Floats
-    precision: Floats
-    weight: Floats  # number of cells times the number of marginals that contain the table
-    table_index: Codes
-
-
-def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]) -> _CellBins:
+def _bin_cells(
+    tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]
+) -> tuple[Floats, Floats, Floats, Codes]:
     """Group the cells of each table by prior variance into bins of nearly equal size.
 
-    Optimising over bins rather than cells saves time.
+    Optimising over bins rather than cells saves time. Returns four arrays of shape (n_bins,): the
+    mean prior variance, the mean precision of the measurements so far, the number of cells times
+    the number of marginals that contain the table, and the index of the table.
     """
     variances, precisions, weights, table_indices = [], [], [], []
     for i, table in enumerate(tables):
@@ -128,12 +120,7 @@ def _bin_cells(tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]
             precisions.append(precision[cells].mean())
             weights.append(float(len(cells) * n_uses[table.columns]))
             table_indices.append(i)
-    return _CellBins(
-        variance=np.array(variances),
-        precision=np.array(precisions),
-        weight=np.array(weights),
-        table_index=np.array(table_indices),
-    )
+    return np.array(variances), np.array(precisions), np.array(weights), np.array(table_indices)
 
 
 def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr_matrix:
@@ -350,15 +337,15 @@ def release_tables(
     )
     counts = _split_tables(count(list(model.tables)), model.tables)
 
-    first_round = _plan_first_round(model, noise, ledger, units)
-    _check_noise_scale(first_round, noise, ledger, units)
-    first_noise = noise.scaled(first_round.share)
-    measurements = _measure(counts, units, first_noise, first_round.table_shares, ledger)
+    first_share, table_shares = _plan_first_round(model, noise, ledger, units)
+    first_noise = noise.scaled(first_share)
+    _check_noise_scale(first_noise, table_shares, ledger, units)
+    measurements = _measure(counts, units, first_noise, table_shares, ledger)
     if weight_totals is not None:
         units, measurements = _refine_total(units, weight_totals, measurements)
     model.update(measurements)
 
-    second_noise = noise.scaled(1 - first_round.share)
+    second_noise = noise.scaled(1 - first_share)
     table_shares = _plan_second_round(model, second_noise, ledger, units)
     model.update(_measure(counts, units, second_noise, table_shares, ledger))
 
@@ -468,18 +455,12 @@ def _released_tables(model: MarginalModel, sizes: Attributes, *, gaussian: bool)
     )
 
 
-class _FirstRound(NamedTuple):
-    """Budget of a marginal release's first round, and its allocation to the tables."""
-
-    share: Fraction  # share of the entire budget
-    # share of the round's budget that each table receives, which is 0 for unmeasured tables
-    table_shares: dict[Attributes, Fraction]
-
-
 def _plan_first_round(
     model: MarginalModel, noise: Noise, ledger: Ledger, units: _RowUnits
-) -> _FirstRound:
-    """Plan the first round, whose share of the budget is split evenly over the measured tables.
+) -> tuple[Fraction, dict[Attributes, Fraction]]:
+    """Return the first round's share of the budget, and the share of the round for each table.
+
+    The round is split evenly over the measured tables, and other tables receive a share of 0.
 
     The round receives the share at which the noise variance of a count equals n, since the sampling
     variance is of the same order. With Gaussian noise, all tables are measured, since the
@@ -513,17 +494,17 @@ def _plan_first_round(
     shares = {
         columns: table_share if used else Fraction(0) for columns, used in is_measured.items()
     }
-    return _FirstRound(share, shares)
+    return share, shares
 
 
 def _check_noise_scale(
-    first_round: _FirstRound, noise: Noise, ledger: Ledger, units: _RowUnits
+    first_noise: Noise, table_shares: dict[Attributes, Fraction], ledger: Ledger, units: _RowUnits
 ) -> None:
     """Raise a ValueError if the noise of the first round exceeds the sampler's range."""
-    smallest_event = noise.scaled(first_round.share * max(first_round.table_shares.values()))
+    smallest_event = first_noise.scaled(max(table_shares.values()))
     if not noise_is_representable(smallest_event, ledger.for_person(units.sensitivity)):
         raise ValueError(
-            f"The noise for {len(first_round.table_shares)} tables is too large to be drawn at "
+            f"The noise for {len(table_shares)} tables is too large to be drawn at "
             f"epsilon = {float(ledger.epsilon):g}. Release fewer tables."
         )
 

@@ -346,7 +346,14 @@ def set_independence_estimates(group: Sequence[MarginalEstimate]) -> None:
         estimates = np.ones(shape)
         shares = np.ones(shape)
         for axis in range(n_columns):
-            one_way = np.stack([_one_way_margin(table, axis) for table in group])
+            # the first margins are the single columns, in order
+            one_way_margins = [
+                table.submarginals[axis].estimate.reshape(
+                    table.broadcast_shape(table.submarginals[axis])
+                )
+                for table in group
+            ]
+            one_way = np.stack(one_way_margins)
             estimates = estimates * one_way
             shares = shares * (1 - one_way)
         if n_columns > 2:
@@ -355,12 +362,6 @@ def set_independence_estimates(group: Sequence[MarginalEstimate]) -> None:
     for i, table in enumerate(group):
         table.independence_estimate = estimates[i]
         table.unexplained_share = shares[i]
-
-
-def _one_way_margin(table: MarginalEstimate, axis: int) -> Floats:
-    """Return the estimate for one column of a table, in a shape that can be broadcast."""
-    margin = table.submarginals[axis]  # the first margins are the single columns, in order
-    return margin.estimate.reshape(table.broadcast_shape(margin))
 
 
 def rake_public_tables(group: Sequence[MarginalEstimate], n_public: float) -> None:

@@ -299,22 +299,17 @@ class MarginalEstimate:
         part is added to the estimate.
         """
         margin_variance = self.posterior_variance() - self.deviation_posterior_variance
-        prior = margin_variance + self._constrained_variance()
-        prior = np.maximum(prior, SMALLEST_POSITIVE)
+        # Conditional on their sum, independent deviations with the variances P have the variances P
+        # (1 - P/ΣP). The deviations sum to zero along each axis; the axis that gives the smallest
+        # variance is used.
+        deviation_variance = self.deviation_prior_variance
+        constrained_variance = deviation_variance * (1 - largest_shares(deviation_variance))
+        prior = np.maximum(margin_variance + constrained_variance, SMALLEST_POSITIVE)
         noise = 1 / np.maximum(self.precisions, MIN_PRECISION)
         gain = margin_variance / (prior + noise)
         fractions = self.estimate + gain * (self.values - self.estimate)
         fractions = np.maximum(fractions, MIN_FRACTION)
         return UnconstrainedEstimate(fractions, prior, noise)
-
-    def _constrained_variance(self) -> Floats:
-        """Return the prior variances of deviations from the margins, which sum to zero.
-
-        Conditional on their sum, independent deviations with the variances P have the variances P
-        (1 - P/ΣP). The deviations sum to zero along each axis; the axis that gives the smallest
-        variance is used.
-        """
-        return self.deviation_prior_variance * (1 - largest_shares(self.deviation_prior_variance))
 
     def residual(self) -> Floats:
         """Return measured minus public fractions after removing the effects of all margins.
