@@ -435,19 +435,13 @@ class BinnedColumn:
 
     def _posterior_mixture(self, shares: Floats, sizes: EffectiveSizePosterior) -> NormalMixture:
         """Return the posterior of sums of bins, with one normal component per effective size."""
-        components = [
-            self._posterior_component(shares, n_rows, weight)
-            for n_rows, weight in zip(sizes.rows, sizes.weights, strict=True)
-        ]
-        return NormalMixture(*(np.stack(arrays) for arrays in zip(*components, strict=True)))
-
-    def _posterior_component(self, shares: Floats, n_rows: float, weight: float) -> NormalMixture:
-        """Return the posterior of sums of bins if public rows are worth `n_rows` private rows."""
-        prior_means, means, noise, prior = self._linear_functions(shares, n_rows)
+        functions = [self._linear_functions(shares, n_rows) for n_rows in sizes.rows]
+        # (n_sizes, n_sums) each
+        prior_means, means, noise, prior = map(np.array, zip(*functions, strict=True))
         estimates = np.clip(shares @ self.posterior.estimate, 0, 1)
         bernoulli = np.maximum(prior_means * (1 - prior_means), estimates * (1 - estimates))
         return NormalMixture(
-            weights=np.full(len(shares), weight),
+            weights=np.repeat(sizes.weights[:, None], len(shares), axis=1),
             means=means,
             noise=noise,
             prior=prior / np.maximum(bernoulli, MIN_BERNOULLI_VARIANCE),

@@ -364,7 +364,10 @@ def _tables_error(
 ) -> float:
     """Return the expected error of tables, given their numbers of cells."""
     n_tables = len(n_cells)
-    noise_variance = np.full(n_tables, _answer_variance(noise, n_tables, sample))
+    variance = 0.0
+    if noise is not None:  # all tables share the budget
+        variance = sample.noise_variance(noise.scaled(Fraction(1, n_tables)), TABLE_SENSITIVITY)
+    noise_variance = np.full(n_tables, variance)
     # a table with a single cell is known exactly; the cap keeps the variance of a row above 0
     fractions = np.minimum(1 / n_cells, 1 / 2)
     row_variances = fractions * (1 - fractions)
@@ -376,13 +379,6 @@ def _tables_error(
     squared_errors = samples.error(halves / 2, noise_variance, 1 / halves**2)
     largest_of_halves = _expected_largest(np.sqrt(squared_errors), np.ones(n_tables))
     return math.hypot(largest, largest_of_halves)
-
-
-def _answer_variance(noise: Noise | None, n_tables: int, sample: _PrivateSample) -> float:
-    """Return a cell's noise variance, given the number of tables that share the budget."""
-    if noise is None:
-        return 0.0
-    return sample.noise_variance(noise.scaled(Fraction(1, n_tables)), TABLE_SENSITIVITY)
 
 
 def _list_error(

@@ -137,7 +137,13 @@ class MarginalModel:
             self.effective_public_size[width] = size
             self._effective_sizes[width] = posterior
             set_priors = set_single_column_priors if width == 1 else set_shrunk_priors
-            _estimate_tables(tables, set_priors(tables, size))
+            ratios = set_priors(tables, size)
+            ratio_of_columns = {t.columns: ratio for t, ratio in zip(tables, ratios, strict=True)}
+            for group in solvable_groups(tables):
+                ratio = np.stack([ratio_of_columns[table.columns] for table in group])
+                for table, fractions in zip(group, _estimate_group(group, ratio), strict=True):
+                    table.fractions = fractions
+                    _set_deviation_variances(table, fractions)
 
     def make_consistent(self) -> None:
         """Make all tables agree on shared columns.
@@ -157,23 +163,18 @@ class MarginalModel:
 
     def posteriors(self) -> dict[Attributes, TablePosterior]:
         """Return the posteriors of all tables, which determine the intervals."""
+        # with `trust`, the user has decided how many private rows the public rows are worth
+        is_shifted = False
+        if self.trust is None and len(self._public):
+            size_without_shift = 1 / (1 / len(self._public) + 1 / self.n_private)
+            smallest_size = min(self.effective_public_size.values())
+            is_shifted = smallest_size < MAX_SHIFTED_SIZE * size_without_shift
         return table_posteriors(
             self._tables_by_width,
             self.effective_public_size,
             self._effective_sizes,
-            is_shifted=self._is_shifted(),
+            is_shifted=is_shifted,
         )
-
-    def _is_shifted(self) -> bool:
-        """Indicate whether the measurements show a shift of the public rows.
-
-        With `trust`, the user has decided how many private rows the public rows are worth.
-        """
-        if self.trust is not None or not len(self._public):
-            return False
-        size_without_shift = 1 / (1 / len(self._public) + 1 / self.n_private)
-        smallest_size = min(self.effective_public_size.values())
-        return smallest_size < MAX_SHIFTED_SIZE * size_without_shift
 
     def _link_margins(self, table: MarginalEstimate) -> None:
         """Link a table to its margins, i.e. the tables over all proper subsets of its columns."""
@@ -198,10 +199,16 @@ class MarginalModel:
             self._pool_measurements(table)
         for group in solvable_groups(tables):
             set_independence_estimates(group)
-        for table in tables:
-            table.public = self._count_public(table)
         n_public = len(self._public)
-        if n_public and tables[0].parents:
+        if not n_public:
+            for table in tables:
+                table.public = table.independence_estimate
+            return
+        for table in tables:
+            cell = ravel_codes(self._public, table.columns, self._sizes)
+            counts = np.bincount(cell, minlength=math.prod(table.shape))
+            table.public = counts.reshape(table.shape) / n_public
+        if tables[0].parents:
             for group in solvable_groups(tables):
                 rake_public_tables(group, float(n_public))
 
@@ -222,17 +229,6 @@ class MarginalModel:
             weighted_sum, precisions, out=np.zeros(table.shape), where=precisions > 0
         )
         table.precisions = precisions
-
-    def _count_public(self, table: MarginalEstimate) -> Floats:
-        """Return the fraction of the public rows in each cell, in the shape of the table.
-
-        Without public rows, the independence estimate is returned.
-        """
-        if not len(self._public):
-            return table.independence_estimate
-        cell = ravel_codes(self._public, table.columns, self._sizes)
-        counts = np.bincount(cell, minlength=math.prod(table.shape))
-        return counts.reshape(table.shape) / len(cell)
 
     def _estimate_effective_size(
         self, tables: Sequence[MarginalEstimate]
@@ -326,17 +322,6 @@ def _nearest_consistent(
     if noise.min() >= 1 / MIN_PRECISION:
         return ipf(means, margins, MAX_IPF_SWEEPS)
     return fit_with_fixed_margins(means, means * noise / prior, means, 1 / noise, margins)
-
-
-def _estimate_tables(tables: Sequence[MarginalEstimate], ratios: Sequence[Floats]) -> None:
-    """Set the estimates and variances of all tables of one width, given their margins."""
-    ratio_of_columns = {table.columns: ratio for table, ratio in zip(tables, ratios, strict=True)}
-    for group in solvable_groups(tables):
-        ratio = np.stack([ratio_of_columns[table.columns] for table in group])
-        estimates = _estimate_group(group, ratio)
-        for table, fractions in zip(group, estimates, strict=True):
-            table.fractions = fractions
-            _set_deviation_variances(table, fractions)
 
 
 def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:

@@ -9,8 +9,8 @@ is post-processing. The sensitivity is proved in docs/proofs/marginals.md.
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -34,7 +34,7 @@ from skpublicdp.query_release.marginals.count import (
     weighted_sensitivity,
 )
 from skpublicdp.query_release.marginals.intervals import TablePosterior
-from skpublicdp.query_release.marginals.marginal_model import MarginalModel
+from skpublicdp.query_release.marginals.marginal_model import MarginalModel, downward_closure
 from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.table import MarginalEstimate, TableMeasurement
 from skpublicdp.typing import Codes, Floats, Integers
@@ -71,7 +71,7 @@ def allocate_budget(model: MarginalModel, precision: float, power: int) -> Float
     """
     tables = list(model.tables.values())
     n_tables = len(tables)
-    variance, precision_so_far, weight, table_index = _bin_cells(tables, _count_uses(model))
+    variance, precision_so_far, weight, table_index = _bin_cells(model)
     # start with equal shares, and compute projection weights for the corresponding noise
     transfer = _transfer_matrix(tables, noise=n_tables**power / precision)
     transposed = transfer.T  # a transposition in the loop would dominate the run time
@@ -90,27 +90,16 @@ def allocate_budget(model: MarginalModel, precision: float, power: int) -> Float
     return shares
 
 
-def _count_uses(model: MarginalModel) -> dict[Attributes, int]:
-    """Return the number of workload marginals that contain each table, by columns."""
-    n_uses = dict.fromkeys(model.tables, 0)
-    for columns in model.workload:
-        for width in range(1, len(columns) + 1):
-            for margin in itertools.combinations(columns, width):
-                n_uses[margin] += 1
-    return n_uses
-
-
-def _bin_cells(
-    tables: Sequence[MarginalEstimate], n_uses: dict[Attributes, int]
-) -> tuple[Floats, Floats, Floats, Codes]:
+def _bin_cells(model: MarginalModel) -> tuple[Floats, Floats, Floats, Codes]:
     """Group the cells of each table by prior variance into bins of nearly equal size.
 
     Optimising over bins rather than cells saves time. Returns four arrays of shape (n_bins,): the
     mean prior variance, the mean precision of the measurements so far, the number of cells times
-    the number of marginals that contain the table, and the index of the table.
+    the number of marginals in the workload that contain the table, and the index of the table.
     """
+    n_uses = Counter(margin for columns in model.workload for margin in downward_closure([columns]))
     variances, precisions, weights, table_indices = [], [], [], []
-    for i, table in enumerate(tables):
+    for i, table in enumerate(model.tables.values()):
         variance = table.prior_variance().ravel()
         precision = table.precisions.ravel()
         increasing = np.argsort(variance, kind="stable")
