@@ -67,7 +67,7 @@ def column(name, data_dir):
     generator = np.random.default_rng(5)
     if name == "lognormal":
         return np.sort(np.exp(generator.normal(10, 1, 100_000))), (-1e6, 1e8)
-    if name == "spending":  # two values that many rows share, and cents
+    if name == "planning":  # two values that many rows share, and cents
         u, spent = generator.random(100_000), np.round(generator.gamma(2, 30, 100_000), 2)
         return np.sort(np.where(u < 0.4, 0, np.where(u < 0.7, 40, spent))), (0, 1000)
     if data_dir is None:
@@ -99,7 +99,7 @@ def drifted(rows, n, drift, generator):
 
 def lines(data_dir, pure=False, epsilons=EPSILONS):
     """Return cases of one column: smooth, with frequent values, on a lattice, or long-tailed."""
-    names = ("lognormal", "spending", "age", "fnlwgt")
+    names = ("lognormal", "planning", "age", "fnlwgt")
     return {
         (name, epsilon, m, drift): partial(line_case, name, data_dir, epsilon, m, drift, pure)
         for name, epsilon, (m, drift) in itertools.product(names, epsilons, PUBLIC)
@@ -267,11 +267,11 @@ QUERY_RELEASE = (
     Tuned("cdf.release", "MAX_CDF_CELLS", "line", {"350": 350, "1400": 1400}),
     Tuned("cdf.release", "MAX_CDF_CELLS_LAPLACE", "line, pure", {"128": 128, "512": 512}),
     # closer looks
-    Tuned("cdf.adaptive_grid", "REFINEMENT_SHARE", "line", {"1/8": EIGHTH, "1/2": HALF}),
-    Tuned("cdf.adaptive_grid", "REFINEMENT_SHARE", "line, pure", {"1/8": EIGHTH, "1/2": HALF}),
-    Tuned("cdf.adaptive_grid", "SHARE_PER_ROUND", "line", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
-    Tuned("cdf.adaptive_grid", "detection_threshold", "line", {"off": lambda *_: np.inf}),
-    Tuned("cdf.adaptive_grid", "MIN_CELL_MASS", "line", {"2^-12": 2.0**-12, "2^-14": 2.0**-14}),
+    Tuned("cdf.strategies", "REFINEMENT_SHARE", "line", {"1/8": EIGHTH, "1/2": HALF}),
+    Tuned("cdf.strategies", "REFINEMENT_SHARE", "line, pure", {"1/8": EIGHTH, "1/2": HALF}),
+    Tuned("cdf.strategies", "SHARE_PER_ROUND", "line", {"1/4": QUARTER, "3/4": 3 * QUARTER}),
+    Tuned("cdf.strategies", "detection_threshold", "line", {"off": lambda *_: np.inf}),
+    Tuned("cdf.strategies", "MIN_CELL_MASS", "line", {"2^-12": 2.0**-12, "2^-14": 2.0**-14}),
     # the fit of a column
     Tuned("cdf.cdf_posterior", "N_COSINES", "line", {"4": waves(4), "16": waves(16)}),
     Tuned("cdf.cdf_posterior", "MAX_SHIFT_EDGES", "line", {"60": 60, "240": 240}),
@@ -332,20 +332,20 @@ QUERY_RELEASE = (
     # intervals of tables
     Tuned("effective_sizes", "NO_SHIFT_PROBABILITY", "tables", {"0.5": 0.5}),
     Tuned("effective_sizes", "MIN_SHIFT_VARIANCE", "tables", {"0.001": 1e-3, "0.03": 0.03}),
-    Tuned("marginals.scales", "MEDIAN_SCALES", "tables", {"a tenth": TENTH}),
-    Tuned("marginals.scales", "POPULATION_DEVIATION", "tables", {"1": 1.0, "4": 4.0}),
-    Tuned("marginals.scales", "TABLE_DEVIATION", "tables", {"0.7": 0.7, "2": 2.0}),
-    Tuned("marginals.scales", "CELL_DEVIATION", "tables", {"0.7": 0.7, "2": 2.0}),
-    Tuned("marginals.scales", "NO_DEVIATIONS_PROBABILITY", "tables", {"0": 1e-12, "0.3": 0.3}),
-    Tuned("marginals.scales", "TEMPERATURE", "tables", {"1/8": 0.125, "1": 1.0}),
-    Tuned("marginals.scales", "PRIOR_SHARE", "tables, pure", {"0": 0.0, "1": 1.0}),
+    Tuned("marginals.intervals", "MEDIAN_SCALES", "tables", {"a tenth": TENTH}),
+    Tuned("marginals.intervals", "POPULATION_DEVIATION", "tables", {"1": 1.0, "4": 4.0}),
+    Tuned("marginals.intervals", "TABLE_DEVIATION", "tables", {"0.7": 0.7, "2": 2.0}),
+    Tuned("marginals.intervals", "CELL_DEVIATION", "tables", {"0.7": 0.7, "2": 2.0}),
+    Tuned("marginals.intervals", "NO_DEVIATIONS_PROBABILITY", "tables", {"0": 1e-12, "0.3": 0.3}),
+    Tuned("marginals.intervals", "TEMPERATURE", "tables", {"1/8": 0.125, "1": 1.0}),
+    Tuned("marginals.intervals", "PRIOR_SHARE", "tables, pure", {"0": 0.0, "1": 1.0}),
     Tuned(
         "marginals.noisy_fractions", "NOISE_INTERVAL_SHARE", "tables", {"1/100": 0.01, "1/2": 0.5}
     ),
     Tuned("effective_sizes", "MIN_SIZE_PROBABILITY", "columns", {"0": 0.0, "0.2": 0.2}),
     Tuned("marginals.marginal_model", "MAX_SHIFTED_SIZE", "tables", {"0.25": 0.25, "0.7": 0.7}),
-    Tuned("marginals.allocation", "N_VARIANCE_BINS", "tables", {"12": 12, "48": 48}),
-    Tuned("marginals.allocation", "N_GRADIENT_STEPS", "tables", {"30": 30, "600": 600}),
+    Tuned("marginals.release", "N_VARIANCE_BINS", "tables", {"12": 12, "48": 48}),
+    Tuned("marginals.release", "N_GRADIENT_STEPS", "tables", {"30": 30, "600": 600}),
     # rows, and what is answered from them
     Tuned("synthetic", "N_TREE_ROWS", "boxes", {"25000": 25_000, "100000": 100_000}),
     Tuned("synthetic", "SWEEP_RANGE", "rows", {"30": (3, 30), "120": (3, 120)}),
@@ -354,8 +354,8 @@ QUERY_RELEASE = (
     Tuned("cdf.grid", "MIN_CELL_SNR", "boxes", {"2": 2, "8": 8}),
     # private multiplicative weights
     Tuned("queries.geometric", "MAX_HALFSPACES", "pmw", {"400": 400, "1100": 1100}),
-    Tuned("pmw.halfspace_cover", "MAX_CELLS", "pmw", {"2048": 2048}),
-    Tuned("pmw.grid_cover", "MAX_AXIS_CELLS", "pmw", {"512": 512, "2048": 2048}),
+    Tuned("pmw.cover", "MAX_CELLS", "pmw", {"2048": 2048}),
+    Tuned("pmw.cover", "MAX_AXIS_CELLS", "pmw", {"512": 512, "2048": 2048}),
 )
 
 

@@ -25,7 +25,7 @@ from skpublicdp.plotting.display import (
     with_margin,
 )
 from skpublicdp.query_release import PAPQueryRelease
-from skpublicdp.query_release.queries.bin_edges import has_bin_per_value
+from skpublicdp.query_release.discretize import has_bin_per_value
 from skpublicdp.typing import Floats
 
 MAX_HIDDEN_SHARE = 0.001

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +18,14 @@ from skpublicdp.guarantees import Promise
 from skpublicdp.query_release.binned_columns import BinnedColumn, condition_on_value
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
-from skpublicdp.query_release.fidelity import TableFidelity, compare_with_cdf, compare_with_tables
+from skpublicdp.query_release.marginals.count import warn_of_mean_weight
 from skpublicdp.query_release.marginals.release import MarginalRelease
-from skpublicdp.query_release.marginals.weights import warn_of_mean_weight
 from skpublicdp.query_release.queries.base import WILDCARD, OneColumnQueries, QueryClass
 from skpublicdp.query_release.synthetic import (
+    TableFidelity,
     WeightedRows,
+    compare_with_cdf,
+    compare_with_tables,
     rake_weights,
     spread_weights,
     synthesize,
@@ -185,19 +187,6 @@ class CDFAnswers(ReleasedAnswers):
         return [compare_with_cdf(rows[:, 0], self.cdf, "CDF", level)]
 
 
-class TableQueries(NamedTuple):
-    """Queries that restrict the same columns and are therefore answered by a single table."""
-
-    # Positions of the columns. If queries restrict no column, and therefore hold for all rows, the
-    # tuple is empty.
-    columns: tuple[int, ...]
-    # (n_table_queries,): positions of these queries in the array that contains all queries
-    indices: NDArray[np.intp]
-    # (n_table_queries,): for each column, the code that each query requires, i.e. an index into the
-    # table.
-    codes: tuple[Integers, ...]
-
-
 class TableAnswers(ReleasedAnswers):
     """Answers computed from released tables over columns of integer codes.
 
@@ -300,20 +289,21 @@ class TableAnswers(ReleasedAnswers):
         self.check_released(columns)
         ((group_columns, _, _),) = by_table(groups)
         ends = self.release.share_intervals(columns, codes, group_columns, level)
-        if simultaneous:
-            distinct_groups, group_of_cell = np.unique(groups, axis=0, return_inverse=True)
-            together = np.concatenate([cells, distinct_groups])
-            low, high = self.intervals(together, level, simultaneous=True).T
-            group_low, group_high = (
-                end[len(cells) :][group_of_cell.ravel()] for end in (low, high)
-            )
-            low, high = low[: len(cells)], high[: len(cells)]
-            min_share = np.divide(low, group_high, out=np.zeros(len(low)), where=group_high > 0)
-            max_share = np.divide(high, group_low, out=np.ones(len(low)), where=group_low > high)
-            ends = np.column_stack(
-                [np.minimum(min_share, ends[:, 0]), np.maximum(max_share, ends[:, 1])]
-            )
-        return ends
+        if not simultaneous:
+            return ends
+        distinct_groups, group_of_cell = np.unique(groups, axis=0, return_inverse=True)
+        together = np.concatenate([cells, distinct_groups])
+        joint_ends = self.intervals(together, level, simultaneous=True)
+        cell_ends, group_ends = np.split(joint_ends, [len(cells)])
+        low, high = cell_ends.T
+        group_low, group_high = group_ends[group_of_cell.ravel()].T
+        zeros, ones = np.zeros(len(cells)), np.ones(len(cells))
+        min_share = np.divide(low, group_high, out=zeros, where=group_high > 0)
+        max_share = np.divide(high, group_low, out=ones, where=group_low > high)
+        share_low, share_high = ends.T
+        share_low = np.minimum(min_share, share_low)
+        share_high = np.maximum(max_share, share_high)
+        return np.column_stack([share_low, share_high])
 
     def is_measured(self, position: int) -> bool:
         """Return False if no released table contains the column."""
@@ -489,15 +479,22 @@ class CountAnswers(TableAnswers):
         return np.clip(ends, 0, 1)
 
 
-def by_table(cells: NDArray[np.integer]) -> Iterator[TableQueries]:
-    """Group the queries about cells by their restricted columns, and yield the groups."""
+def by_table(
+    cells: NDArray[np.integer],
+) -> Iterator[tuple[tuple[int, ...], NDArray[np.intp], tuple[Integers, ...]]]:
+    """Group the queries about cells by their restricted columns, i.e. by the table that has them.
+
+    Yields the positions of the columns, the positions of the group's queries in `cells`, and for
+    each column the codes that the queries require. If queries restrict no column, and therefore
+    hold for all rows, the tuple of columns is empty.
+    """
     is_restricted = cells != WILDCARD  # (n_queries, n_columns)
     patterns, pattern_of_query = np.unique(is_restricted, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
         indices = np.flatnonzero(pattern_of_query.ravel() == number)
         columns = np.flatnonzero(pattern)
-        codes = tuple(cells[np.ix_(indices, columns)].T)
-        yield TableQueries(tuple(columns.tolist()), indices, codes)
+        codes = cells[np.ix_(indices, columns)]  # (n_table_queries, n_table_columns)
+        yield tuple(columns.tolist()), indices, tuple(codes.T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -535,10 +532,13 @@ class FittedRelease:
         """
         Q = self.queries.holdout_queries(X)
         weights = np.ones(len(X))
-        if self.queries.weights is not None:
-            weights = self.queries.weights.units(X).astype(np.float64)
-        fractions = self.queries.weighted_mean(Q, X, weights / weights.sum())
-        return float(np.abs(self.answers.answer(Q) - fractions).mean())
+        weight_column = self.queries.weights
+        if weight_column is not None:
+            weights = weight_column.units(X).astype(np.float64)
+        shares = weights / weights.sum()
+        fractions = self.queries.weighted_mean(Q, X, shares)
+        errors = np.abs(self.answers.answer(Q) - fractions)
+        return float(errors.mean())
 
     @property
     def rows(self) -> WeightedRows:
@@ -594,15 +594,18 @@ class ColumnAnswers(TableAnswers):
         failure = (1 - single_level) / 2  # of each end
         ends = np.empty((len(Q), 2))
         for column, indices in _stumps_by_column(Q):
-            if column < 0:  # categorical
-                columns, codes = (-1 - column,), (Q[indices, 1].astype(np.intp),)
-                ends[indices] = self._cell_intervals(columns, codes, level)
-                if n_simultaneous > 1:
-                    ends[indices] = self._with_noise_bounds(ends[indices], columns, codes, failure)
-            else:
-                above, thresholds = np.full(len(indices), -np.inf), Q[indices, 1]
+            values = Q[indices, 1]
+            if column >= 0:
                 cdf = self._discretizer.cdfs[column]
-                ends[indices] = cdf.fraction_intervals(above, thresholds, single_level)
+                above = np.full(len(indices), -np.inf)
+                ends[indices] = cdf.fraction_intervals(above, values, single_level)
+                continue
+            columns = (-1 - column,)  # of the table of a categorical column
+            codes = (values.astype(np.intp),)
+            cell_ends = self._cell_intervals(columns, codes, level)
+            if n_simultaneous > 1:
+                cell_ends = self._with_noise_bounds(cell_ends, columns, codes, failure)
+            ends[indices] = cell_ends
         return ends
 
 

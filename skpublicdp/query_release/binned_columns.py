@@ -41,26 +41,6 @@ class BinnedRanges(NamedTuple):
     is_cut: NDArray[np.bool_]
 
 
-class LinearFunctions(NamedTuple):
-    """Posterior of linear functions of the bin fractions, as arrays of shape (n,)."""
-
-    # prior mean and posterior mean of each function
-    prior_means: Floats
-    means: Floats
-    noise: Floats  # part of the posterior variance that is due to the noise
-    prior: Floats  # part of the posterior variance that is due to the prior
-
-
-class BinMeans(NamedTuple):
-    """Mean of the numbers in each bin, as estimated from weighted rows."""
-
-    means: Floats
-    # Variance of the numbers in each bin. A bin without rows is treated as if it had one row at
-    # each end.
-    variances: Floats
-    ends: Floats  # (2, n_bins): lower and upper ends of the bins
-
-
 def condition_on_value(
     posterior: TablePosterior, noisy: NoisyFractions
 ) -> tuple[TablePosterior, NoisyFractions]:
@@ -70,20 +50,25 @@ def condition_on_value(
     with a value, the bins are fractions of the private persons who have a value. An error in this
     fraction scales all bins by the same factor and therefore cancels.
     """
+    n_persons = float(np.min(noisy.persons))
     cells, estimate = posterior.cells.select(slice(-1)), posterior.estimate[:-1]
-    total = max(float(estimate.sum()), 1 / float(np.min(noisy.persons)))
+    total = max(float(estimate.sum()), 1 / n_persons)
     public_total = max(float(cells.public.sum()), MIN_INDEPENDENCE_ESTIMATE)
+    base = cells.independence_estimate
     cells = cells._replace(
-        independence_estimate=cells.independence_estimate / cells.independence_estimate.sum(),
+        independence_estimate=base / base.sum(),
         public=cells.public / public_total,
         values=cells.values / total,
         precisions=cells.precisions * total**2,
     )
     sizes = posterior.sizes._replace(rows=posterior.sizes.rows * total)
     conditional = replace(posterior, cells=cells, estimate=estimate / total, sizes=sizes)
-    return conditional, NoisyFractions(
-        noisy.values[:-1] / total, noisy.variance / total**2, noisy.persons * total, noisy.gaussian
+    noisy_bins = noisy._replace(
+        values=noisy.values[:-1] / total,
+        variance=noisy.variance / total**2,
+        persons=noisy.persons * total,
     )
+    return conditional, noisy_bins
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,15 +110,17 @@ class BinnedColumn:
         """Return all numbers at which the confidence interval of the CDF contains p."""
         numbers = self._possible_ends()
         n_simultaneous = p.size if simultaneous else None
-        ranges = self._binned_ranges(np.full(len(numbers), -np.inf), numbers)
-        low_cdf, high_cdf = self._intervals(ranges, self.cdf(numbers), level, n_simultaneous).T
+        start = np.full(len(numbers), -np.inf)
+        ranges = self._binned_ranges(start, numbers)
+        intervals = self._intervals(ranges, self.cdf(numbers), level, n_simultaneous)
+        lower_cdf, upper_cdf = np.maximum.accumulate(intervals).T
         # the upper bound of the CDF reaches p first and therefore gives the lower end
-        low = PiecewiseLinearCDF(numbers, np.maximum.accumulate(high_cdf)).inverse(p)
-        high = PiecewiseLinearCDF(numbers, np.maximum.accumulate(low_cdf)).inverse(p)
+        low = PiecewiseLinearCDF(numbers, upper_cdf).inverse(p)
+        high = PiecewiseLinearCDF(numbers, lower_cdf).inverse(p)
         quantiles = self.quantile(p)
-        interval: Floats = np.stack(
-            [np.minimum(low, quantiles), np.maximum(high, quantiles)], axis=-1
-        )
+        low = np.minimum(low, quantiles)
+        high = np.maximum(high, quantiles)
+        interval = np.stack([low, high], axis=-1)
         return np.maximum(interval, self.bounds[0])
 
     @np.errstate(over="ignore", invalid="ignore")  # values near the largest float overflow
@@ -159,30 +146,41 @@ class BinnedColumn:
         ndarray of shape (2,)
             The interval, or the bounds of the column if its computation overflows.
         """
-        (low_bound, high_bound), bins = self.bounds, self._bin_means()
+        low_bound, high_bound = self.bounds
         width = np.float64(high_bound - low_bound)  # a square that overflows is infinite
+        bin_means, bin_variances, bin_ends = self._bin_moments()
         # rescaled by the bounds, so that the mean is a number from 0 to 1
-        coefficients = (bins.means - low_bound) / width
+        coefficients = (bin_means - low_bound) / width
+        rescaled_variances = bin_variances / width**2
+        estimate = float((self.mean() - low_bound) / width)
         fractions = self.posterior.estimate / self.posterior.estimate.sum()
-        square = fractions @ (coefficients**2 + bins.variances / width**2)
-        sampling = max(float(square - (fractions @ coefficients) ** 2), 0.0) / self.noisy.persons
+
+        # interval given the bin means, which includes the sampling of the private rows
+        mean = fractions @ coefficients
+        mean_square = fractions @ (coefficients**2 + rescaled_variances)
+        variance_of_row = max(float(mean_square - mean**2), 0.0)
+        sampling = float(variance_of_row / self.noisy.persons)
         failure = 1 - level
-        ends = [
-            self._mean_quantiles(coefficients, float(sampling), sizes, failure)
-            for sizes in self._possible_sizes()
-        ]
-        estimate = (self.mean() - low_bound) / width
-        low = min(*(low for low, _ in ends), estimate)
-        high = max(*(high for _, high in ends), estimate)
-        inside = norm.isf(failure / 2) * self._bin_mean_deviation(bins, fractions) / width
+        low = high = estimate
+        for sizes in self._possible_sizes():
+            ends = self._mean_quantiles(coefficients, sampling, sizes, failure)
+            low = min(low, ends[0])
+            high = max(high, ends[1])
+
+        # the errors of the bin means are added in quadrature
+        mean_deviation = self._bin_mean_deviation(bin_variances, bin_ends, fractions)
+        inside = norm.isf(failure / 2) * mean_deviation / width
         low = estimate - float(np.hypot(estimate - low, inside))
         high = estimate + float(np.hypot(high - estimate, inside))
         if simultaneous_level is not None:
             noise_failure = (1 - simultaneous_level) / 2
-            lowest, highest = (bins.ends - low_bound) / width
-            low = min(low, self._noisy_bounds(lowest, noise_failure)[0])
-            high = max(high, self._noisy_bounds(highest, noise_failure)[1])
-        interval: Floats = low_bound + width * np.clip([low, high], 0, 1)
+            lowest, highest = (bin_ends - low_bound) / width
+            noisy_low, _ = self._noisy_bounds(lowest, noise_failure)
+            _, noisy_high = self._noisy_bounds(highest, noise_failure)
+            low = min(low, noisy_low)
+            high = max(high, noisy_high)
+        rescaled_ends = np.clip([low, high], 0, 1)
+        interval = low_bound + width * rescaled_ends
         return interval if np.isfinite(interval).all() else np.array(self.bounds)
 
     def _mean_quantiles(
@@ -202,10 +200,11 @@ class BinnedColumn:
             Failure probability of the interval between the quantiles.
         """
         functions = [self._linear_functions(coefficients[None], n_rows) for n_rows in sizes.rows]
+        _, means, noise, prior = map(np.array, zip(*functions, strict=True))  # (n_sizes, 1) each
         mixture = NormalMixture(
             weights=sizes.weights[:, None],
-            means=np.array([function.means for function in functions]),
-            noise=np.array([function.noise + function.prior for function in functions]),
+            means=means,
+            noise=noise + prior,
             prior=np.zeros((len(functions), 1)),
         )
 
@@ -224,26 +223,33 @@ class BinnedColumn:
         sizes = [self.posterior.sizes]
         return [*sizes, point_mass_size(0.0)] if self.posterior.is_shifted else sizes
 
-    def _bin_means(self) -> BinMeans:
-        """Return the mean and the variance of the weighted rows in each bin."""
-        (low, high), n_bins = self.bounds, len(self.cuts) + 1
-        ends = np.clip([np.append(low, self.cuts), np.append(self.cuts, high)], low, high)
-        values, weights = (
-            np.clip(self.distribution.rows[:, 0], low, high),
-            self.distribution.weights,
-        )
-        bin_of_row = np.searchsorted(self.cuts, self.distribution.rows[:, 0])
+    def _bin_moments(self) -> tuple[Floats, Floats, Floats]:
+        """Return the mean and the variance of the weighted rows in each bin, and the bin's ends.
+
+        The ends have the shape (2, n_bins). In a bin without rows, half of the mass is at each end.
+        """
+        low, high = self.bounds
+        lower_ends = np.append(low, self.cuts)
+        upper_ends = np.append(self.cuts, high)
+        ends = np.clip([lower_ends, upper_ends], low, high)
+        bin_middles = ends.mean(axis=0)
+        max_variances = (ends[1] - ends[0]) ** 2 / 4
+        n_bins = len(bin_middles)
+
+        numbers = self.distribution.rows[:, 0]
+        weights = self.distribution.weights
+        bin_of_row = np.searchsorted(self.cuts, numbers)
+        values = np.clip(numbers, low, high)
         mass = np.bincount(bin_of_row, weights, minlength=n_bins)
         is_known = mass > 0
-        means = ends.mean(axis=0)
-        total = np.bincount(bin_of_row, weights * values, minlength=n_bins)
-        means = np.divide(total, mass, out=means, where=is_known)
-        squares = np.bincount(bin_of_row, weights * (values - means[bin_of_row]) ** 2, n_bins)
-        variances = (ends[1] - ends[0]) ** 2 / 4
-        variances = np.divide(squares, mass, out=variances, where=is_known)
-        return BinMeans(means, variances, ends)
+        totals = np.bincount(bin_of_row, weights * values, minlength=n_bins)
+        means = np.divide(totals, mass, out=bin_middles, where=is_known)
+        squared_deviations = (values - means[bin_of_row]) ** 2
+        squares = np.bincount(bin_of_row, weights * squared_deviations, n_bins)
+        variances = np.divide(squares, mass, out=max_variances, where=is_known)
+        return means, variances, ends
 
-    def _bin_mean_deviation(self, bins: BinMeans, fractions: Floats) -> float:
+    def _bin_mean_deviation(self, variances: Floats, ends: Floats, fractions: Floats) -> float:
         """Return the standard deviation of the mean due to errors in the bin means.
 
         The mean of each bin is estimated from the bin's public rows. These are worth `rows_inside`
@@ -251,10 +257,10 @@ class BinnedColumn:
         at each end of the bin, since a few rows may be close together by chance.
         """
         n_rows = self.rows_inside * fractions
-        max_variances = (bins.ends[1] - bins.ends[0]) ** 2 / 4
-        pooled = (n_rows * bins.variances + 2 * max_variances) / (n_rows + 2)
-        variances = pooled / np.maximum(n_rows, 1)
-        return float(np.sqrt(fractions**2 @ variances))
+        max_variances = (ends[1] - ends[0]) ** 2 / 4
+        pooled = (n_rows * variances + 2 * max_variances) / (n_rows + 2)
+        mean_variances = pooled / np.maximum(n_rows, 1)
+        return float(np.sqrt(fractions**2 @ mean_variances))
 
     def _noisy_bounds(self, coefficients: Floats, failure: float) -> tuple[float, float]:
         """Return bounds on a linear function of the bins, based on the noisy fractions alone.
@@ -263,11 +269,14 @@ class BinnedColumn:
         probability `failure`. The noisy fractions are projected so that they sum to 1, as in
         `_noisy_sums`.
         """
-        deficit = 1 - self.noisy.values.sum()
-        centred = coefficients - coefficients.mean()
-        value = coefficients @ self.noisy.values + coefficients.mean() * deficit
-        variance = np.array([self.noisy.variance * (centred @ centred)])
-        low, high = self.noisy._replace(values=np.array([value]), variance=variance).bounds(failure)
+        noisy = self.noisy
+        deficit = 1 - noisy.values.sum()
+        mean_coefficient = coefficients.mean()
+        centred = coefficients - mean_coefficient
+        value = coefficients @ noisy.values + mean_coefficient * deficit
+        variance = noisy.variance * (centred @ centred)
+        noisy_sum = noisy._replace(values=np.array([value]), variance=np.array([variance]))
+        low, high = noisy_sum.bounds(failure)
         return low.item(), high.item()
 
     def _possible_ends(self) -> Floats:
@@ -280,15 +289,19 @@ class BinnedColumn:
         just_above_cuts = -just_below(-self.cuts)
         # confidence intervals for the CDF jump just above a cut and at row values
         points = np.concatenate([self.cuts, just_above_cuts, just_below(values), values])
-        points = points[(points >= low) & (points <= high)]
-        return np.unique(np.concatenate([[just_below(np.array(low)), low], points, [high]]))
+        is_within = (points >= low) & (points <= high)
+        points = points[is_within]
+        below_low = just_below(np.array(low))
+        ends = np.concatenate([[below_low, low], points, [high]])
+        return np.unique(ends)
 
     def _evenly_ranked_values(self) -> Floats:
         """Return up to `N_POINTS_PER_BIN` row values at evenly spaced ranks in each bin."""
         values = np.unique(self.distribution.rows[:, 0])
         bin_of_value = np.searchsorted(self.cuts, values)
         first_in_bin = np.searchsorted(bin_of_value, bin_of_value, side="left")
-        n_in_bin = np.searchsorted(bin_of_value, bin_of_value, side="right") - first_in_bin
+        end_of_bin = np.searchsorted(bin_of_value, bin_of_value, side="right")
+        n_in_bin = end_of_bin - first_in_bin
         rank = np.arange(len(values)) - first_in_bin
         # select the first value of each of N_POINTS_PER_BIN groups of consecutive ranks
         group = (rank * N_POINTS_PER_BIN) // n_in_bin
@@ -308,10 +321,11 @@ class BinnedColumn:
         ends = np.concatenate([[-np.inf], self.cuts, [np.inf]])
         cdf_at_ends = self.cdf(ends)  # (n_bins + 1,)
         cdf_before_bin = cdf_at_ends[bin_of_x]
-        mass = cdf_at_ends[bin_of_x + 1] - cdf_before_bin
+        cdf_after_bin = cdf_at_ends[bin_of_x + 1]
+        mass = cdf_after_bin - cdf_before_bin
+        mass_below_x = self.cdf(x) - cdf_before_bin
         # the share of a bin without rows is unknown and therefore set to one half
         share = np.full(len(x), 0.5)
-        mass_below_x = self.cdf(x) - cdf_before_bin
         np.divide(mass_below_x, mass, out=share, where=mass > 0)
         # at an end of a bin the share is exactly 0 or 1
         is_outside = (x < low) | (x >= high)
@@ -319,10 +333,12 @@ class BinnedColumn:
         upper_ends = np.append(self.cuts, high)
         contains_bin = x >= upper_ends[bin_of_x]
         share = np.where(is_bin_end, contains_bin, np.clip(share, 0, 1))
+
         bins = np.arange(len(self.cuts) + 1)
         bin_of_number = bin_of_x[:, None]  # (n_numbers, 1)
         is_bin_of_x = bins == bin_of_number  # (n_numbers, n_bins)
-        shares = np.where(is_bin_of_x, share[:, None], bins < bin_of_number)
+        is_below = bins < bin_of_number
+        shares = np.where(is_bin_of_x, share[:, None], is_below)
         is_cut = is_bin_of_x & ~is_bin_end[:, None]
         return BinnedRanges(shares.astype(np.float64), is_cut)
 
@@ -336,21 +352,23 @@ class BinnedColumn:
         the bins that intersect the range. The failure probability of these bounds is divided among
         `n_simultaneous` intervals (Bonferroni). If it is None, each interval has separate coverage.
         """
+        is_entire = ranges.shares == 1
+        is_inside = is_entire & ~ranges.is_cut
         is_intersected = (ranges.shares > 0) | ranges.is_cut
-        is_inside = (ranges.shares == 1) & ~ranges.is_cut
         low, high = self._pointwise_intervals(ranges, level)
         if n_simultaneous is not None:
             failure = (1 - level) / (2 * n_simultaneous)
             noisy_inside = self._noisy_sums(is_inside.astype(np.float64))
             noisy_intersected = self._noisy_sums(is_intersected.astype(np.float64))
-            low = np.minimum(low, noisy_inside.bounds(failure)[0])
-            high = np.maximum(high, noisy_intersected.bounds(failure)[1])
-        low, high = np.minimum(low, answers), np.maximum(high, answers)
+            noisy_low, _ = noisy_inside.bounds(failure)
+            _, noisy_high = noisy_intersected.bounds(failure)
+            low = np.minimum(low, noisy_low)
+            high = np.maximum(high, noisy_high)
+        ends = np.column_stack([np.minimum(low, answers), np.maximum(high, answers)])
         # the fractions of the empty range and of the entire line are known exactly
-        is_empty, is_everything = ~is_intersected.any(axis=1), is_inside.all(axis=1)
-        low = np.where(is_empty, 0, np.where(is_everything, 1, low))
-        high = np.where(is_empty, 0, np.where(is_everything, 1, high))
-        return np.column_stack([low, high])
+        ends[is_inside.all(axis=1)] = 1
+        ends[~is_intersected.any(axis=1)] = 0
+        return ends
 
     def _pointwise_intervals(self, ranges: BinnedRanges, level: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of intervals, each with coverage `level`.
@@ -417,27 +435,25 @@ class BinnedColumn:
 
     def _posterior_mixture(self, shares: Floats, sizes: EffectiveSizePosterior) -> NormalMixture:
         """Return the posterior of sums of bins, with one normal component per effective size."""
-        components = [
-            self._posterior_component(shares, n_rows, weight)
-            for n_rows, weight in zip(sizes.rows, sizes.weights, strict=True)
-        ]
-        return NormalMixture(*(np.stack(arrays) for arrays in zip(*components, strict=True)))
-
-    def _posterior_component(self, shares: Floats, n_rows: float, weight: float) -> NormalMixture:
-        """Return the posterior of sums of bins if public rows are worth `n_rows` private rows."""
-        posterior = self._linear_functions(shares, n_rows)
+        functions = [self._linear_functions(shares, n_rows) for n_rows in sizes.rows]
+        # (n_sizes, n_sums) each
+        prior_means, means, noise, prior = map(np.array, zip(*functions, strict=True))
         estimates = np.clip(shares @ self.posterior.estimate, 0, 1)
-        prior_means = posterior.prior_means
         bernoulli = np.maximum(prior_means * (1 - prior_means), estimates * (1 - estimates))
         return NormalMixture(
-            weights=np.full(len(shares), weight),
-            means=posterior.means,
-            noise=posterior.noise,
-            prior=posterior.prior / np.maximum(bernoulli, MIN_BERNOULLI_VARIANCE),
+            weights=np.repeat(sizes.weights[:, None], len(shares), axis=1),
+            means=means,
+            noise=noise,
+            prior=prior / np.maximum(bernoulli, MIN_BERNOULLI_VARIANCE),
         )
 
-    def _linear_functions(self, coefficients: Floats, n_rows: float) -> LinearFunctions:
+    def _linear_functions(
+        self, coefficients: Floats, n_rows: float
+    ) -> tuple[Floats, Floats, Floats, Floats]:
         """Return the posterior of linear functions of the bins, given their coefficients.
+
+        The four arrays of shape (n_functions,) are the prior means, the posterior means, and the
+        parts of the posterior variances that are due to the noise and to the prior.
 
         The coefficients have shape (n_functions, n_bins). Assuming that the public rows are worth
         `n_rows` private rows, the posterior is the Kalman update of the bins' normal prior, given
@@ -457,12 +473,10 @@ class BinnedColumn:
         noise_coefficients = coefficients @ gain
         prior_coefficients = coefficients - coefficients @ gain
         prior_means = coefficients @ prior_mean
-        return LinearFunctions(
-            prior_means=prior_means,
-            means=prior_means + noise_coefficients @ (cells.values - prior_mean),
-            noise=noise_coefficients**2 @ noise_variance,
-            prior=((prior_coefficients @ covariance) * prior_coefficients).sum(axis=1),
-        )
+        means = prior_means + noise_coefficients @ (cells.values - prior_mean)
+        noise = noise_coefficients**2 @ noise_variance
+        prior = ((prior_coefficients @ covariance) * prior_coefficients).sum(axis=1)
+        return prior_means, means, noise, prior
 
     def _prior_of_bins(self, n_rows: float) -> tuple[Floats, Floats]:
         """Return the prior mean and covariance of the fractions of the bins.
@@ -485,17 +499,22 @@ class BinnedColumn:
         the ends of the Wilson (1927) score interval. The bounds for several bins are added in
         quadrature.
         """
-        fractions, shares = self.posterior.estimate, ranges.shares
+        fractions = self.posterior.estimate
+        shares = ranges.shares
         n_rows = self.rows_inside * fractions  # effective number of rows in each bin
         z_squared = norm.isf(failure / 2) ** 2
-        wilson_centre = (n_rows * shares + z_squared / 2) / (n_rows + z_squared)
-        half_width = np.sqrt(z_squared * (n_rows * shares * (1 - shares) + z_squared / 4))
-        half_width = half_width / (n_rows + z_squared)
-        low_shares = np.clip(wilson_centre - half_width, 0, shares)
-        high_shares = np.clip(wilson_centre + half_width, shares, 1)
+        divisor = n_rows + z_squared
+        centre = (n_rows * shares + z_squared / 2) / divisor
+        variance = n_rows * shares * (1 - shares) + z_squared / 4
+        half_width = np.sqrt(z_squared * variance) / divisor
+        low_shares = np.clip(centre - half_width, 0, shares)
+        high_shares = np.clip(centre + half_width, shares, 1)
         excess = np.where(ranges.is_cut, shares - low_shares, 0)
         shortfall = np.where(ranges.is_cut, high_shares - shares, 0)
-        return np.sqrt((excess**2) @ fractions**2), np.sqrt((shortfall**2) @ fractions**2)
+        squared_fractions = fractions**2
+        low_error = np.sqrt(excess**2 @ squared_fractions)
+        high_error = np.sqrt(shortfall**2 @ squared_fractions)
+        return low_error, high_error
 
     def _noisy_sums(self, shares: Floats) -> NoisyFractions:
         """Return noisy fractions for sums of bins, shape (n_sums,).

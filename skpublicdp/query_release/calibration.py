@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from skpublicdp.data.schema import MISSING, OTHER, Column, Schema
 from skpublicdp.query_release.answers import FittedRelease, TableAnswers, by_table
 from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
-from skpublicdp.query_release.marginals.ipf import ipf
 from skpublicdp.query_release.marginals.release import MarginalRelease
+from skpublicdp.query_release.marginals.table import ipf
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.synthetic import MIN_SYNTHETIC_MASS, WeightedRows
 from skpublicdp.typing import Floats, Integers
@@ -59,7 +59,7 @@ Fractions = dict[Attributes, Floats]
 def calibrate_release(released: FittedRelease, totals: Mapping[Any, Any]) -> FittedRelease:
     """Return a release whose tables match the known margins in `totals`.
 
-    The parameter `totals` is documented in `FittedReleaseMixin.calibrate`.
+    The parameter `totals` is documented in `PAPQueryRelease.calibrate`.
     """
     answers = released.answers
     if not (isinstance(answers, TableAnswers) and answers.queries.has_tables):
@@ -150,10 +150,16 @@ class CalibratedAnswers(TableAnswers):
 
     def _rescale(self, ends: Floats, columns: Attributes, codes: tuple[Integers, ...]) -> Floats:
         """Return the intervals for cells after calibration, given the intervals before."""
-        old, new = self.uncalibrated.release, self.release
-        ratio = _ratio_of_deviations(new.deviations[columns][codes], old.deviations[columns][codes])
-        distances = ends - old.fractions[columns][codes][:, None]
-        return np.clip(new.fractions[columns][codes][:, None] + ratio[:, None] * distances, 0, 1)
+        old = self.uncalibrated.release
+        new = self.release
+        old_fractions = old.fractions[columns][codes]
+        new_fractions = new.fractions[columns][codes]
+        old_deviations = old.deviations[columns][codes]
+        new_deviations = new.deviations[columns][codes]
+        ratio = _ratio_of_deviations(new_deviations, old_deviations)
+        distances = ratio[:, None] * (ends - old_fractions[:, None])
+        rescaled = new_fractions[:, None] + distances
+        return np.clip(rescaled, 0, 1)
 
     def share_intervals(
         self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool
@@ -163,29 +169,35 @@ class CalibratedAnswers(TableAnswers):
         The distance of each end from the share is scaled by the change that calibration makes to
         the cell's standard deviation relative to the group.
         """
-        before = self.uncalibrated
-        ends = before.share_intervals(cells, groups, level, simultaneous=simultaneous)
-        is_unknown = (ends[:, 1] - ends[:, 0] == 1)[:, None]
+        uncalibrated = self.uncalibrated
+        ends = uncalibrated.share_intervals(cells, groups, level, simultaneous=simultaneous)
         ((columns, _, codes),) = by_table(cells)
+        group, share = _group_and_share(self, cells, groups)
+        old_group, old_share = _group_and_share(uncalibrated, cells, groups)
         deviation = self.release.deviations[columns][codes]
-        old_deviation = before.release.deviations[columns][codes]
-        group, old_group = self.answer(groups), before.answer(groups)
-        share, old_share = (
-            np.divide(fractions, totals, out=np.zeros(len(cells)), where=totals > 0)
-            for fractions, totals in (
-                (self.answer(cells), group),
-                (before.answer(cells), old_group),
-            )
-        )
-        ratio = np.divide(deviation * old_group, group, out=np.ones(len(cells)), where=group > 0)
-        change = _ratio_of_deviations(ratio, old_deviation)
+        old_deviation = uncalibrated.release.deviations[columns][codes]
+        has_group = group > 0
+        rescaled = np.ones(len(cells))
+        np.divide(deviation * old_group, group, out=rescaled, where=has_group)
+        change = _ratio_of_deviations(rescaled, old_deviation)
         distances = change[:, None] * (ends - old_share[:, None])
         calibrated = np.clip(share[:, None] + distances, 0, 1)
-        return np.where(is_unknown | (group <= 0)[:, None], [0.0, 1.0], calibrated)
+        widths = ends[:, 1] - ends[:, 0]
+        is_known = has_group & (widths != 1)
+        return np.where(is_known[:, None], calibrated, [0.0, 1.0])
 
     def distribution(self, position: int, column: Column) -> WeightedRows:
         """Return the calibrated distribution of a numeric column, which has no intervals."""
         return self.rows.column(position)
+
+
+def _group_and_share(
+    answers: TableAnswers, cells: Integers, groups: Integers
+) -> tuple[Floats, Floats]:
+    """Return the fraction of each cell's group, and the cell's share of the group or 0."""
+    fractions, totals = answers.answer(cells), answers.answer(groups)
+    shares = np.divide(fractions, totals, out=np.zeros(len(cells)), where=totals > 0)
+    return totals, shares
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,17 +246,18 @@ class _CalibrationEffect:
             return np.zeros(fractions.shape)
         cells, size = self._cells(columns), fractions.size
         coefficients = self._cross_table(cells, size, self.after) @ self._inverse_gram
+        # sum of the squared residuals of each cell, weighted by `squared`
         squared = self.after * self._factors
         cross = self._cross_table(cells, size, squared)
-        residual = (
-            np.bincount(cells, squared, minlength=size)
-            - 2 * (coefficients * cross).sum(axis=1)
-            + ((coefficients @ self._squared_gram) * coefficients).sum(axis=1)
-        )
+        explained = (coefficients * cross).sum(axis=1)
+        square = ((coefficients @ self._squared_gram) * coefficients).sum(axis=1)
+        residual = np.bincount(cells, squared, minlength=size) - 2 * explained + square
         sampling = np.maximum(residual, 0) / self.release.persons
         change = _ratio(calibrated[columns].ravel(), fractions.ravel())
-        noise = change**2 * self._noise_variance(columns) + coefficients**2 @ self._margin_noise
-        return np.sqrt(sampling + noise).reshape(fractions.shape)
+        noise = change**2 * self._noise_variance(columns)
+        margin_noise = coefficients**2 @ self._margin_noise
+        variances = sampling + (noise + margin_noise)
+        return np.sqrt(variances).reshape(fractions.shape)
 
     def _cells(self, columns: Attributes) -> NDArray[np.integer]:
         """Return the flat index of the table cell that contains each weighted row."""
@@ -320,9 +333,12 @@ def _rows_in_empty_cells(
     generator = np.random.default_rng(0)
     added = [np.zeros((0, codes.shape[1]), dtype=codes.dtype)]
     for columns, table in known.items():
-        masses = np.bincount(ravel_codes(codes, columns, sizes), weights, minlength=table.size)
-        for cell in np.flatnonzero((masses == 0) & (table.ravel() > 0)):
-            rows = codes[generator.choice(len(codes), size=ROWS_PER_EMPTY_CELL, p=weights)]
+        cells = ravel_codes(codes, columns, sizes)
+        masses = np.bincount(cells, weights, minlength=table.size)
+        is_needed = (masses == 0) & (table.ravel() > 0)
+        for cell in np.flatnonzero(is_needed):
+            copied = generator.choice(len(codes), size=ROWS_PER_EMPTY_CELL, p=weights)
+            rows = codes[copied]
             rows[:, columns] = np.array(np.unravel_index(cell, table.shape))
             added.append(rows)
     return np.concatenate(added)

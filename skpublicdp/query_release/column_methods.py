@@ -19,13 +19,13 @@ from skpublicdp.query_release.answers import ColumnDistribution, FittedRelease
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
-from skpublicdp.query_release.queries.bin_edges import encode_edges
+from skpublicdp.query_release.discretize import encode_edges
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_frames import (
     ALL_MISSING,
     GROUP_LEVEL,
     ColumnByGroup,
-    IntervalOptions,
+    TableOptions,
     group_means,
 )
 
@@ -114,7 +114,7 @@ class ColumnMethodsMixin:
             and the groups.
         """
         if by is not None:
-            options = IntervalOptions(check_level(level), bool(simultaneous))
+            options = TableOptions(check_level(level), bool(simultaneous))
             return self._by_group(column, by).cdf(np.ravel(array_from_user(x)), options)
         distribution, schema_column = self._distribution_with_intervals(column)
         numbers = schema_column.from_user(x)
@@ -223,7 +223,7 @@ class ColumnMethodsMixin:
             and the groups.
         """
         if by is not None:
-            options = IntervalOptions(check_level(level), bool(simultaneous))
+            options = TableOptions(check_level(level), bool(simultaneous))
             return self._by_group(column, by).quantile(_check_fractions(p).ravel(), options)
         distribution, schema_column = self._distribution_with_intervals(column)
         ends = distribution.quantile_interval(
@@ -432,7 +432,7 @@ class ColumnMethodsMixin:
         0  farm  49.4  49.1  49.7
         1  shop  39.6  39.4  39.9
         """
-        options = IntervalOptions(check_level(level), bool(simultaneous))
+        options = TableOptions(check_level(level), bool(simultaneous))
         if by is not None:
             return self._by_group(column, by).mean(options)
         distribution, schema_column = self._distribution_with_intervals(column)

@@ -126,8 +126,8 @@ def effective_size_posterior(
     >>> hidden.rows.round(1)
     array([90.9,  3.2,  0.3,  0.2,  0.1])
     """
-    prior = np.where(SHIFT_VARIANCE_GRID >= MIN_SHIFT_VARIANCE, 1.0, 0.0)
-    prior *= (1 - NO_SHIFT_PROBABILITY) / prior.sum()
+    is_possible = SHIFT_VARIANCE_GRID >= MIN_SHIFT_VARIANCE
+    prior = is_possible * (1 - NO_SHIFT_PROBABILITY) / is_possible.sum()
     prior[0] = NO_SHIFT_PROBABILITY
     likelihood = _likelihood(
         squared_differences, variance_per_shift, noise_variance, base_variance, degrees_of_freedom
@@ -138,9 +138,11 @@ def effective_size_posterior(
     median_indices = np.minimum(median_indices, len(SHIFT_VARIANCE_GRID) - 1)  # rounding errors
     # parts with the same median share one size
     shift_indices, size_of_part = np.unique(median_indices, return_inverse=True)
-    parts = np.zeros((len(shift_indices), len(SHIFT_PART_WEIGHTS)))
-    parts[size_of_part, np.arange(len(SHIFT_PART_WEIGHTS))] = SHIFT_PART_WEIGHTS
-    return EffectiveSizePosterior(1 / (base_variance + SHIFT_VARIANCE_GRID[shift_indices]), parts)
+    n_parts = len(SHIFT_PART_WEIGHTS)
+    parts = np.zeros((len(shift_indices), n_parts))
+    parts[size_of_part, np.arange(n_parts)] = SHIFT_PART_WEIGHTS
+    rows = 1 / (base_variance + SHIFT_VARIANCE_GRID[shift_indices])
+    return EffectiveSizePosterior(rows, parts)
 
 
 def _likelihood(

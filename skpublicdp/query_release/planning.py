@@ -17,20 +17,22 @@ from scipy.special import ndtr
 
 from skpublicdp.accounting import Gaussian, Measurement, Noise, Sensitivity, noise_scale
 from skpublicdp.accounting.cap import BudgetCap
-from skpublicdp.accounting.rounding import exact_fraction
+from skpublicdp.accounting.rounding import exact_fraction, written_below
 from skpublicdp.data.container import Container
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.guarantees.population import check_ranges, smallest_integer
 from skpublicdp.query_release.cdf.cdf_posterior import StrategyMeasurement, least_squares
 from skpublicdp.query_release.cdf.release import max_grid_cells
 from skpublicdp.query_release.cdf.strategies import hierarchy_strategy, prefix_strategy
+from skpublicdp.query_release.discretize import max_bins
+from skpublicdp.query_release.marginals.count import TOTALS_SHARE
 from skpublicdp.query_release.marginals.release import TABLE_SENSITIVITY
-from skpublicdp.query_release.marginals.weights import TOTALS_SHARE
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass, ThresholdQueries
-from skpublicdp.query_release.queries.bin_edges import max_bins
 from skpublicdp.query_release.queries.marginal import MarginalQueries
-from skpublicdp.query_release.spending import default_delta
 from skpublicdp.typing import Floats
+
+LARGEST_DEFAULT_DELTA = Fraction(1, 10**6)
+"""Upper bound on δ for ``delta=None``, since 1/n² alone would be too large for few rows."""
 
 MEAN_KOLMOGOROV = math.sqrt(math.pi / 2) * math.log(2)
 """Mean of the largest deviation between the empirical and the population CDF, multiplied by √n."""
@@ -321,13 +323,15 @@ class _Samples(NamedTuple):
     def error(self, row_variance: Floats, noise: Floats, prior_precision: Floats) -> Floats:
         """Return the expected squared errors of estimated population fractions."""
         # the prior is for the fraction of private rows, so its variance includes both samples
-        pooled_precision = self.n * self.m / (self.n + self.m) / row_variance + prior_precision
+        pooled_size = self.n * self.m / (self.n + self.m)
+        pooled_precision = pooled_size / row_variance + prior_precision
         private_weight = 1 / (1 + noise * pooled_precision)
         private_error = row_variance / self.n + noise
         if not self.m and not np.any(prior_precision):
             return private_error
         prior_error = 1 / (self.m / row_variance + prior_precision)
-        return private_weight**2 * private_error + (1 - private_weight) ** 2 * prior_error
+        prior_weight = 1 - private_weight
+        return private_weight**2 * private_error + prior_weight**2 * prior_error
 
 
 def _table_sizes(
@@ -359,25 +363,22 @@ def _tables_error(
     is_largest: bool,
 ) -> float:
     """Return the expected error of tables, given their numbers of cells."""
-    noise_variance = np.full(len(n_cells), _answer_variance(noise, len(n_cells), sample))
+    n_tables = len(n_cells)
+    variance = 0.0
+    if noise is not None:  # all tables share the budget
+        variance = sample.noise_variance(noise.scaled(Fraction(1, n_tables)), TABLE_SENSITIVITY)
+    noise_variance = np.full(n_tables, variance)
     # a table with a single cell is known exactly; the cap keeps the variance of a row above 0
     fractions = np.minimum(1 / n_cells, 1 / 2)
-    squared_errors = samples.error(fractions * (1 - fractions), noise_variance, 1 / fractions**2)
+    row_variances = fractions * (1 - fractions)
+    squared_errors = samples.error(row_variances, noise_variance, 1 / fractions**2)
     if not is_largest:
         return math.sqrt(np.average(squared_errors, weights=n_cells))
-    halves = np.full(len(n_cells), 0.5)
-    squared_errors_of_halves = samples.error(halves / 2, noise_variance, 1 / halves**2)
-    return math.hypot(
-        _expected_largest(np.sqrt(squared_errors), n_cells),
-        _expected_largest(np.sqrt(squared_errors_of_halves), np.ones(len(n_cells))),
-    )
-
-
-def _answer_variance(noise: Noise | None, n_tables: int, sample: _PrivateSample) -> float:
-    """Return a cell's noise variance, given the number of tables that share the budget."""
-    if noise is None:
-        return 0.0
-    return sample.noise_variance(noise.scaled(Fraction(1, n_tables)), TABLE_SENSITIVITY)
+    largest = _expected_largest(np.sqrt(squared_errors), n_cells)
+    halves = np.full(n_tables, 0.5)
+    squared_errors = samples.error(halves / 2, noise_variance, 1 / halves**2)
+    largest_of_halves = _expected_largest(np.sqrt(squared_errors), np.ones(n_tables))
+    return math.hypot(largest, largest_of_halves)
 
 
 def _list_error(
@@ -402,43 +403,46 @@ def _cdf_error(
     noise: Noise | None, sample: _PrivateSample, samples: _Samples, is_largest: bool
 ) -> float:
     """Return the expected error of a released CDF."""
-    noise_variance, largest_noise, levels = np.zeros(99), 0.0, np.arange(1, 100) / 100
+    noise_variance, largest_noise = np.zeros(99), 0.0
+    levels = np.arange(1, 100) / 100
     if noise is not None:
         n_cells = max_grid_cells(noise, sample.n / sample.rows_per_person)
-        unit = _prefix_sum_noise(n_cells, isinstance(noise, Gaussian))
-        variance = sample.noise_variance(noise, unit.sensitivity)
-        noise_variance = unit.variances * variance
-        largest_noise = unit.largest * math.sqrt(variance)
+        unit_variances, unit_largest, sensitivity = _prefix_sum_noise(
+            n_cells, isinstance(noise, Gaussian)
+        )
+        variance = sample.noise_variance(noise, sensitivity)
+        noise_variance = unit_variances * variance
+        largest_noise = unit_largest * math.sqrt(variance)
         levels = np.arange(1, n_cells) / n_cells
     if not is_largest:
-        return math.sqrt(samples.error(levels * (1 - levels), noise_variance, np.zeros(1)).mean())
+        squared_errors = samples.error(levels * (1 - levels), noise_variance, np.zeros(1))
+        return math.sqrt(squared_errors.mean())
     # sampling errors are Brownian bridges, whose maxima have the Kolmogorov distribution
-    squared_error = samples.error(
-        np.array([MEAN_KOLMOGOROV**2]), np.array([largest_noise**2]), np.zeros(1)
-    )
+    row_variance = np.array([MEAN_KOLMOGOROV**2])
+    squared_error = samples.error(row_variance, np.array([largest_noise**2]), np.zeros(1))
     return math.sqrt(squared_error.item())
 
 
-class _PrefixSumNoise(NamedTuple):
-    """Noise in all prefix sums under a strategy whose answers have noise of variance 1."""
-
-    variances: Floats  # (n_cells - 1,)
-    largest: float  # expected maximum of the absolute noise
-    sensitivity: Sensitivity  # sensitivity of the strategy's answers
-
-
 @lru_cache(maxsize=64)
-def _prefix_sum_noise(n_cells: int, is_gaussian: bool) -> _PrefixSumNoise:
-    """Return the noise of prefix sums under the strategy that measures a grid."""
-    gaussian_strategy = prefix_strategy(n_cells, Fraction(1))
-    strategy = gaussian_strategy if is_gaussian else hierarchy_strategy(n_cells)
+def _prefix_sum_noise(n_cells: int, is_gaussian: bool) -> tuple[Floats, float, Sensitivity]:
+    """Return the noise of prefix sums if the answers of a grid's strategy have noise of variance 1.
+
+    The result contains the variances, the expected maximum of the absolute noise, and the
+    sensitivity of the strategy's answers.
+    """
+    strategy = prefix_strategy(n_cells, Fraction(1))
+    if not is_gaussian:
+        strategy = hierarchy_strategy(n_cells)
     answers = np.zeros(len(strategy.matrix), dtype=np.int64)
-    unit = StrategyMeasurement(strategy, Measurement(answers, Fraction(1), 1.0))
+    measurement = Measurement(answers, Fraction(1), 1.0)
+    unit = StrategyMeasurement(strategy, measurement)
     covariance = least_squares([unit], 1).covariance
-    normals = np.random.default_rng(0).normal(size=(n_cells - 1, N_NOISE_PATHS))
+    variances = np.diag(covariance).copy()
+    generator = np.random.default_rng(0)
+    normals = generator.normal(size=(n_cells - 1, N_NOISE_PATHS))
     paths = np.linalg.cholesky(covariance) @ normals
-    largest = float(np.abs(paths).max(axis=0).mean())
-    return _PrefixSumNoise(np.diag(covariance).copy(), largest, strategy.sensitivity)
+    largest_of_path = np.abs(paths).max(axis=0)
+    return variances, float(largest_of_path.mean()), strategy.sensitivity
 
 
 def _expected_largest(deviations: Floats, counts: Floats) -> float:
@@ -452,3 +456,14 @@ def _expected_largest(deviations: Floats, counts: Floats) -> float:
     inside = 2 * ndtr(x[:, None] / deviations) - 1
     exceeds = 1 - np.prod(inside**counts, axis=1)
     return float(np.trapezoid(exceeds, x))
+
+
+def default_delta(n: int) -> float:
+    """Return the default δ for n private rows (``delta=None``), rounded down to a float.
+
+    Examples
+    --------
+    >>> default_delta(2), default_delta(10_000)
+    (1e-06, 1e-08)
+    """
+    return written_below(min(LARGEST_DEFAULT_DELTA, Fraction(1, max(n, 1) ** 2)))

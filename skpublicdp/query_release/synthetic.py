@@ -1,28 +1,37 @@
 """Weighted and synthetic rows from a Chow-Liu tree and public rows, raked to released tables.
 
+Rows are drawn until they satisfy the constraints of users, and are compared with the released
+tables and CDFs.
+
 All steps are post-processing of public rows and released numbers. The random seed is fixed, because
 it does not affect privacy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import breadth_first_order, minimum_spanning_tree
+from scipy.stats import binom
 
+from skpublicdp.data.schema import Schema
+from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.marginals.count import (
     MEMORY_BYTES,
     Attributes,
     combination_ids,
+    marginal_tables,
     ravel_codes,
 )
+from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.queries.base import QueryClass
-from skpublicdp.typing import Floats, Integers
+from skpublicdp.typing import Floats, Integers, Mask
 
 N_TREE_ROWS = 50_000
 """Number of rows drawn from the tree; their sampling error is corrected by raking."""
@@ -54,14 +63,15 @@ class WeightedRows:
 
     def column(self, position: int) -> WeightedRows:
         """Return the distribution of one column among the rows that have a value."""
-        has_value = ~np.isnan(self.rows[:, position])
+        values = self.rows[:, [position]]
+        weights = self.weights
+        has_value = ~np.isnan(values[:, 0])
         if has_value.all():
-            return WeightedRows(self.rows[:, [position]], self.weights)
-        weights = self.weights[has_value]
-        total = weights.sum()
-        if not total > 0:  # no row has a value: weight all values equally
-            weights, total = np.ones(len(weights)), len(weights)
-        return WeightedRows(self.rows[has_value][:, [position]], weights / total)
+            return WeightedRows(values, weights)
+        weights = weights[has_value]
+        if not weights.sum() > 0:  # no row has a value: weight all values equally
+            weights = np.ones(len(weights))
+        return WeightedRows(values[has_value], weights / weights.sum())
 
     def answer(self, queries: QueryClass, Q: NDArray[Any]) -> Floats:
         """Return the total weight of the rows that satisfy each encoded query."""
@@ -115,15 +125,16 @@ def spread_weights(
     Actual values inside the bins therefore come from public rows.
     """
     # a group contains all representatives and public rows with the same codes
+    all_rows = np.concatenate([representatives, X_public])
     group_of_row = combination_ids(np.concatenate([codes, codes_public]))
-    n_groups = int(group_of_row.max()) + 1
-    totals = np.bincount(group_of_row[: len(codes)], weights, minlength=n_groups)
     group_sizes = np.bincount(group_of_row)
+    n_groups = len(group_sizes)
+    group_of_weight = group_of_row[: len(codes)]
+    totals = np.bincount(group_of_weight, weights, minlength=n_groups)
     weight_per_row = np.divide(totals, group_sizes, out=np.zeros(n_groups), where=totals > 0)
     row_weights = weight_per_row[group_of_row]
     is_positive = row_weights > 0
-    rows = np.concatenate([representatives, X_public])[is_positive]
-    return WeightedRows(rows, row_weights[is_positive] / row_weights.sum())
+    return WeightedRows(all_rows[is_positive], row_weights[is_positive] / row_weights.sum())
 
 
 def synthesize(
@@ -196,9 +207,12 @@ def _rows_in_empty_cells(
     masses = table.ravel()
     is_occupied = np.zeros(len(masses), dtype=bool)
     is_occupied[ravel_codes(rows, columns, sizes)] = True
-    empty_cells = np.flatnonzero(~is_occupied & (masses > MIN_SYNTHETIC_MASS))
-    cell_rows = tree_rows[generator.integers(len(tree_rows), size=len(empty_cells))]
-    cell_rows[:, columns] = np.stack(np.unravel_index(empty_cells, table.shape), axis=1)
+    is_needed = ~is_occupied & (masses > MIN_SYNTHETIC_MASS)
+    empty_cells = np.flatnonzero(is_needed)
+    codes = np.unravel_index(empty_cells, table.shape)
+    tree_row = generator.integers(len(tree_rows), size=len(empty_cells))
+    cell_rows = tree_rows[tree_row]
+    cell_rows[:, columns] = np.stack(codes, axis=1)
     return cell_rows
 
 
@@ -233,7 +247,9 @@ def rake_weights(
     updates_per_sweep = len(rows) * len(workload)
     n_sweeps = int(np.clip(MAX_WEIGHT_UPDATES // updates_per_sweep, *SWEEP_RANGE))
     is_cached = updates_per_sweep <= MAX_CACHED_CELLS
-    cached_cells = {columns: ravel_codes(rows, columns, sizes) for columns in workload if is_cached}
+    cached_cells = {}
+    if is_cached:
+        cached_cells = {columns: ravel_codes(rows, columns, sizes) for columns in workload}
     for sweep in range(n_sweeps):
         exponent = min(1.0, UNDAMPED_SWEEPS / (sweep + 1))
         for columns in workload:
@@ -241,10 +257,11 @@ def rake_weights(
             cell_of_row = cached_cells[columns] if is_cached else ravel_codes(rows, columns, sizes)
             masses = np.bincount(cell_of_row, weights, minlength=len(target))
             is_positive = masses > np.finfo(np.float64).tiny  # below, the ratio could overflow
-            ratios = np.divide(target, masses, out=np.ones(len(target)), where=is_positive)
-            weights = weights * (ratios**exponent)[cell_of_row]
-    weights /= weights.sum()
-    return weights
+            ratios = np.ones(len(target))
+            np.divide(target, masses, out=ratios, where=is_positive)
+            factors = ratios**exponent
+            weights = weights * factors[cell_of_row]
+    return weights / weights.sum()
 
 
 def _sample_chow_liu_tree(
@@ -303,12 +320,13 @@ def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator
     The number of draws of each code differs from n times its fraction by less than 1. Fractions are
     normalised so that they sum to 1. If all fractions are zero, the distribution is uniform.
     """
-    total = fractions.sum()
-    if not total > 0:
-        fractions, total = np.ones(len(fractions)), float(len(fractions))
-    cumulative = np.cumsum(fractions) / total
-    levels = (np.arange(n) + generator.random()) / max(n, 1)
-    codes = np.minimum(np.searchsorted(cumulative, levels, side="right"), len(fractions) - 1)
+    if not fractions.sum() > 0:
+        fractions = np.ones(len(fractions))
+    cumulative = np.cumsum(fractions) / fractions.sum()
+    shift = generator.random()
+    levels = (np.arange(n) + shift) / max(n, 1)
+    codes = np.searchsorted(cumulative, levels, side="right")
+    codes = np.minimum(codes, len(fractions) - 1)
     return generator.permutation(codes)
 
 
@@ -323,3 +341,163 @@ def _mutual_information(table: Floats) -> float:
     # a sum of logarithms, since the product of two tiny margins could underflow
     log_product = np.log(table.sum(axis=1)[rows]) + np.log(table.sum(axis=0)[columns])
     return float((joint * (np.log(joint) - log_product)).sum())
+
+
+Constraint = Callable[[Any], Any]
+"""A function from rows, in the container type of `fit`, to one boolean for each row."""
+
+
+def check_constraints(constraints: Any) -> tuple[Constraint, ...]:
+    """Return the user's constraints as a tuple, given None, a single function or a sequence."""
+    if constraints is None:
+        constraints = ()
+    elif not isinstance(constraints, list | tuple):
+        constraints = (constraints,)
+    for constraint in constraints:
+        if not callable(constraint):
+            raise ValueError(
+                "constraints must be functions of rows that return one boolean for each row; got "
+                f"{type(constraint).__name__}."
+            )
+    return tuple(constraints)
+
+
+def satisfies(constraints: Sequence[Constraint], rows: Floats, schema: Schema) -> Mask:
+    """Indicate whether each encoded row satisfies all constraints, shape (n,)."""
+    n = len(rows)
+    holds = np.ones(n, dtype=bool)
+    if not n:
+        return holds
+    for constraint in constraints:
+        mask = np.asarray(constraint(schema.decode(rows)))
+        if mask.shape != (n,) or mask.dtype != bool:
+            raise ValueError(
+                f"A function in constraints must return one boolean for each of {n} rows; got "
+                f"{mask.dtype} of shape {mask.shape}."
+            )
+        holds &= mask
+    return holds
+
+
+MIN_ACCEPTANCE_RATE, MIN_DRAWS = 1 / 1000, 20_000
+"""Minimum share of accepted rows, and the number of draws after which this minimum is enforced."""
+
+MAX_DRAWN_ROWS = 1_000_000
+"""Maximum number of rows that are drawn at once, which limits memory use."""
+
+
+def draw_accepted_rows(
+    draw: Callable[[int], Floats], is_accepted: Callable[[Floats], Mask], n: int
+) -> Floats:
+    """Return n independent draws from the distribution of `draw`, conditional on acceptance."""
+    rows = draw(n)
+    accepted = [rows[is_accepted(rows)]]
+    n_drawn, n_accepted = n, len(accepted[0])
+    while n_accepted < n:
+        if n_drawn >= MIN_DRAWS and n_accepted < MIN_ACCEPTANCE_RATE * n_drawn:
+            raise ValueError(
+                f"Only {n_accepted} of {n_drawn} synthetic rows satisfy the constraints, because "
+                "the constraints contradict the release. Relax the constraints."
+            )
+        rate = max(n_accepted / n_drawn, MIN_ACCEPTANCE_RATE)
+        n_more = math.ceil((n - n_accepted) / rate) + 10
+        rows = draw(min(n_more, MAX_DRAWN_ROWS))
+        accepted.append(rows[is_accepted(rows)])
+        n_drawn, n_accepted = n_drawn + len(rows), n_accepted + len(accepted[-1])
+    return np.concatenate(accepted)[:n]
+
+
+class TableFidelity(NamedTuple):
+    """Differences between synthetic rows and one released table or CDF, a row of the result."""
+
+    table: str  # names of the columns
+    n_numbers: int  # number of cells in the table, or of levels of the CDF
+    rms_difference: float  # between the fractions of the synthetic rows and the released fractions
+    largest_difference: float  # the largest absolute difference
+    release_error: float  # expected rms error of the released fractions, from noise and sampling
+    drawing_error: float  # expected rms difference due to the drawing of the synthetic rows
+    inside: float  # share of the rows' fractions within the intervals of the release
+
+
+def fidelity_columns(tables: Sequence[TableFidelity]) -> dict[str, NDArray[Any]]:
+    """Return the columns of the result, by name."""
+    types = {"table": str, "n_numbers": int}
+    return {
+        name: np.array([getattr(table, name) for table in tables], dtype=types.get(name, float))
+        for name in TableFidelity._fields
+    }
+
+
+def compare_with_tables(
+    codes: Integers,
+    release: MarginalRelease,
+    *,
+    level: float,
+    name_of: Callable[[Attributes], str],
+    intervals: Callable[[Attributes, tuple[Integers, ...], float], Floats],
+) -> list[TableFidelity]:
+    """Compare rows, given by their codes of shape (n, n_columns), with each released table.
+
+    `name_of` returns the name of a table, and `intervals` the intervals of its cells.
+    """
+    comparisons = []
+    for columns, deviations in release.deviations.items():
+        cells = tuple(np.indices(deviations.shape).reshape(len(columns), -1))
+        comparison = _compare_fractions(
+            name_of(columns),
+            marginal_tables(codes, [columns], release.sizes),
+            release.fractions[columns].ravel(),
+            deviations=deviations.ravel(),
+            ends=intervals(columns, cells, level),
+            n=len(codes),
+            level=level,
+        )
+        comparisons.append(comparison)
+    return comparisons
+
+
+def compare_with_cdf(x: Floats, cdf: ReleasedCDF, name: str, level: float) -> TableFidelity:
+    """Compare synthetic numbers with a released CDF at the edges of the CDF's cells."""
+    edges = cdf.edges
+    return _compare_fractions(
+        name,
+        np.searchsorted(np.sort(x), edges, side="right"),
+        cdf.cdf(edges),
+        deviations=cdf.deviations,
+        ends=cdf.fraction_intervals(np.full(len(edges), -np.inf), edges, level),
+        n=len(x),
+        level=level,
+    )
+
+
+def _compare_fractions(
+    name: str,
+    counts: NDArray[np.integer],
+    released: Floats,
+    *,
+    deviations: Floats,
+    ends: Floats,
+    n: int,
+    level: float,
+) -> TableFidelity:
+    """Summarise the differences between n synthetic rows and one released table.
+
+    `deviations` contains the expected errors of the released fractions, and `ends` the intervals of
+    the release, shape (n_numbers, 2).
+    """
+    fractions = counts / n
+    differences = fractions - released
+    # fractions known after `calibrate` have no interval: only the drawing of rows differs
+    is_known = deviations == 0
+    drawn = np.column_stack(binom.interval(level, n, np.clip(released, 0, 1))) / n
+    ends = np.where(is_known[:, None], drawn, ends)
+    is_inside = (ends[:, 0] <= fractions) & (fractions <= ends[:, 1])
+    return TableFidelity(
+        name,
+        len(fractions),
+        rms_difference=math.sqrt(np.square(differences).mean()),
+        largest_difference=float(np.abs(differences).max()),
+        release_error=math.sqrt(np.square(deviations).mean()),
+        drawing_error=math.sqrt((released * (1 - released)).mean() / n),
+        inside=float(is_inside.mean()),
+    )

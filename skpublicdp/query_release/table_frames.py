@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,11 @@ from skpublicdp.data.dates import dates_in_utc
 from skpublicdp.data.schema import Column
 from skpublicdp.query_release.answers import ColumnDistribution, FittedRelease, TableAnswers
 from skpublicdp.query_release.binned_columns import BinnedColumn
+from skpublicdp.query_release.discretize import DEFAULT_BINS, bin_labels
 from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.queries.base import WILDCARD
-from skpublicdp.query_release.queries.bin_edges import DEFAULT_BINS, bin_labels
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats, Integers
 
@@ -117,7 +117,8 @@ def describe_number(
     """
     column, distribution = released.schema.columns[position], released.distribution(position)
     cuts = _round_cuts(distribution, column)
-    above, up_to = np.append(-np.inf, cuts), np.append(cuts, np.inf)
+    above = np.append(-np.inf, cuts)
+    up_to = np.append(cuts, np.inf)
     fractions = distribution.cdf(up_to) - distribution.cdf(above)
     ends = None
     if not isinstance(distribution, WeightedRows):
@@ -128,7 +129,8 @@ def describe_number(
     labels = bin_labels(edges, column)
     if not column.is_bounded and len(cuts):  # numbers beyond the bounds are counted at the ends
         texts = column.format_all(cuts)
-        labels[0], labels[-1] = f"<= {texts[0]}", f"> {texts[-1]}"
+        labels[0] = f"<= {texts[0]}"
+        labels[-1] = f"> {texts[-1]}"
     keys: GroupColumns = {position: labels}
     values = _with_ends("fraction", fractions, ends) | _counts(fractions, ends, options)
     return _arrange(released, keys, values, wide, len(fractions))
@@ -140,19 +142,22 @@ def _round_cuts(distribution: ColumnDistribution, column: Column) -> Floats:
     Dates are cut at quantiles, since their encoded values are not round numbers.
     """
     if column.has_offset:
-        cuts = np.unique(distribution.quantile(np.arange(1, DEFAULT_BINS) / DEFAULT_BINS))
+        levels = np.arange(1, DEFAULT_BINS) / DEFAULT_BINS
+        cuts = np.unique(distribution.quantile(levels))
     else:
-        start, end = distribution.quantile(np.array([OUTER_SHARE, 1 - OUTER_SHARE])).tolist()
-        step = (end - start) / DEFAULT_BINS
-        if not step > 0:
+        outer_levels = np.array([OUTER_SHARE, 1 - OUTER_SHARE])
+        start, end = distribution.quantile(outer_levels).tolist()
+        min_step = (end - start) / DEFAULT_BINS
+        if not min_step > 0:
             return np.empty(0)
-        power = 10.0 ** math.floor(math.log10(step))
-        step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step)
+        power = 10.0 ** math.floor(math.log10(min_step))
+        steps = [factor * power for factor in (1, 2, 5, 10)]
+        step = next(step for step in steps if step >= min_step)
         if column.integral:
             step = max(step, 1.0)
         cuts = step * np.arange(math.ceil(start / step), math.floor(end / step) + 1)
-    cuts = cuts[(cuts > column.low) & (cuts < column.high)]
-    return cuts
+    is_inside = (cuts > column.low) & (cuts < column.high)
+    return cuts[is_inside]
 
 
 def describe_all_tables(released: FittedRelease, options: TableOptions) -> Iterator[Any]:
@@ -172,38 +177,37 @@ def describe_all_tables(released: FittedRelease, options: TableOptions) -> Itera
         yield describe_table(released, positions, (), table_options, wide=False)
 
 
-class GroupMeans(NamedTuple):
-    """Means of a numeric column within groups of rows."""
+def group_mean_values(
+    released: FittedRelease, position: int, groups: Sequence[int]
+) -> tuple[list[int], Floats]:
+    """Return the encoded means of a numeric column within groups of rows that have a value.
 
-    # Positions of the groups among the cells of the group table. Groups that may be empty are
-    # omitted.
-    indices: list[int]
-    # (n_groups,): encoded mean of each of these groups among the rows that have a value
-    means: Floats
+    The first list contains the positions of the groups among the cells of the group table. Groups
+    that may be empty are omitted.
+    """
+    queries, answers = released.queries, released.answers
+    cells, _ = queries.table_cells(groups)
+    columns = [*groups, position]
+    queries.table_cells(columns)  # raises an error for a repeated column
+    answers.check_released(tuple(sorted(columns)))
 
+    has_value = ~np.isnan(released.rows.rows[:, position])
+    rows = released.rows.rows[has_value]
+    weights = released.rows.weights[has_value]
+    masses = queries.weighted_mean(cells, rows, weights)
+    totals = queries.weighted_mean(cells, rows, weights * rows[:, position])
 
-def group_mean_values(released: FittedRelease, position: int, groups: Sequence[int]) -> GroupMeans:
-    """Return the encoded means of a numeric column within groups of rows."""
-    cells, _ = released.queries.table_cells(groups)
-    released.queries.table_cells([*groups, position])  # raises an error for a repeated column
-    released.answers.check_released(tuple(sorted([*groups, position])))
-    rows = released.rows
-    has_value = ~np.isnan(rows.rows[:, position])
-    rows = WeightedRows(rows.rows[has_value], rows.weights[has_value])
-    weights = released.queries.weighted_mean(cells, rows.rows, rows.weights)
-    totals = released.queries.weighted_mean(cells, rows.rows, rows.weights * rows.rows[:, position])
-    exists = weights > 0
-    if released.answers.has_intervals:  # a group that may be empty has no mean
-        exists &= released.answers.intervals(cells, GROUP_LEVEL, simultaneous=False)[:, 0] > 0
+    exists = masses > 0
+    if answers.has_intervals:  # a group that may be empty has no mean
+        ends = answers.intervals(cells, GROUP_LEVEL, simultaneous=False)
+        exists &= ends[:, 0] > 0
         if released.schema.columns[position].nullable:  # nor has one without values
-            without_value = cells.copy()
-            without_value[:, position] = len(released.queries.cell_names(position)) - 1
-            missing = released.answers.share_intervals(
-                without_value, cells, GROUP_LEVEL, simultaneous=False
-            )
+            missing_cells = cells.copy()
+            missing_cells[:, position] = len(queries.cell_names(position)) - 1
+            missing = answers.share_intervals(missing_cells, cells, GROUP_LEVEL, simultaneous=False)
             exists &= missing[:, 1] < ALL_MISSING
     indices = np.flatnonzero(exists).tolist()
-    return GroupMeans(indices, totals[indices] / weights[indices])
+    return indices, totals[indices] / masses[indices]
 
 
 def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -> Any:
@@ -212,13 +216,13 @@ def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -
     The mean is taken over the rows that have a value. Groups that may be empty are omitted.
     """
     _, names = released.queries.table_cells(groups)
-    values = group_mean_values(released, position, groups)
+    indices, means = group_mean_values(released, position, groups)
     keys = {
-        group: [column[index] for index in values.indices]
+        group: [column[index] for index in indices]
         for group, column in zip(groups, names, strict=True)
     }
-    means = released.schema.columns[position].to_user(values.means)
-    return as_frame(released, keys, {"mean": means})
+    user_means = released.schema.columns[position].to_user(means)
+    return as_frame(released, keys, {"mean": user_means})
 
 
 def _cell_values(
@@ -335,21 +339,6 @@ MIN_GROUP_SHARE = 1e-9
 """Minimum released fraction of the population for a group to count as non-empty."""
 
 
-class IntervalOptions(NamedTuple):
-    """Confidence level of the intervals, and whether all intervals hold jointly."""
-
-    level: float
-    simultaneous: bool
-
-
-class GroupDistribution(NamedTuple):
-    """Distribution of a numeric column within one group."""
-
-    # position of the group among the cells of the table of groups, in the order of `table`
-    number: int
-    distribution: Any  # The distribution. Only a `BinnedColumn` provides intervals.
-
-
 @dataclass(frozen=True, eq=False)
 class ColumnByGroup:
     """A numeric column of released tables, split by groups of rows."""
@@ -363,14 +352,14 @@ class ColumnByGroup:
         """Description of the numeric column."""
         return self.released.schema.columns[self.position]
 
-    def cdf(self, numbers: NDArray[Any], options: IntervalOptions | None = None) -> Any:
+    def cdf(self, numbers: NDArray[Any], options: TableOptions | None = None) -> Any:
         """Return the CDF at each number within each group, as a frame or a dict.
 
         Parameters
         ----------
         numbers : ndarray of shape (n,)
             Numbers or dates in the user's format.
-        options : IntervalOptions, optional
+        options : TableOptions, optional
             If given, confidence intervals are added.
         """
         encoded = self.column.from_user(numbers)
@@ -388,7 +377,7 @@ class ColumnByGroup:
 
         return self._describe(evaluate, with_intervals=options is not None)
 
-    def quantile(self, levels: Floats, options: IntervalOptions | None = None) -> Any:
+    def quantile(self, levels: Floats, options: TableOptions | None = None) -> Any:
         """Return the quantiles within each group, as a frame or a dict."""
 
         def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
@@ -404,28 +393,29 @@ class ColumnByGroup:
 
         return self._describe(evaluate, with_intervals=options is not None)
 
-    def mean(self, options: IntervalOptions) -> Any:
+    def mean(self, options: TableOptions) -> Any:
         """Return the mean within each group with its interval, as a frame or a dict.
 
         Groups that may be empty are omitted.
         """
         _, names = self._answers.queries.table_cells(self.groups)
-        groups = group_mean_values(self.released, self.position, self.groups)
-        means = dict(zip(groups.indices, groups.means.tolist(), strict=True))
+        indices, means = group_mean_values(self.released, self.position, self.groups)
+        mean_of_group = dict(zip(indices, means.tolist(), strict=True))
+        level = self._level(options) if options.simultaneous else None
         low, high = [], []
         for number, distribution in self._distributions(with_intervals=True):
-            if number in means:
-                level = self._level(options) if options.simultaneous else None
+            if number in mean_of_group:
+                mean = mean_of_group[number]
                 ends = distribution.mean_interval(options.level, simultaneous_level=level)
-                low.append(min(ends[0], means[number]))
-                high.append(max(ends[1], means[number]))
+                low.append(min(ends[0], mean))
+                high.append(max(ends[1], mean))
         keys = {
-            group: [column[index] for index in groups.indices]
+            group: [column[index] for index in indices]
             for group, column in zip(self.groups, names, strict=True)
         }
         values = {
             name: self.column.to_user(np.array(numbers, dtype=np.float64))
-            for name, numbers in (("mean", groups.means), ("low", low), ("high", high))
+            for name, numbers in (("mean", means), ("low", low), ("high", high))
         }
         return as_frame(self.released, keys, values)
 
@@ -437,7 +427,7 @@ class ColumnByGroup:
             raise ValueError("by requires released tables. Use MarginalQueries with method='auto'.")
         return answers
 
-    def _level(self, options: IntervalOptions) -> float:
+    def _level(self, options: TableOptions) -> float:
         """Return the level of the intervals for one group.
 
         Simultaneous intervals hold jointly for all groups (Bonferroni).
@@ -452,20 +442,24 @@ class ColumnByGroup:
     ) -> Any:
         """Return each group's values, and the categories or bins that define the group."""
         _, names = self._answers.queries.table_cells(self.groups)
-        numbers: list[int] = []
+        group_numbers: list[int] = []
         parts: list[dict[str, NDArray[Any]]] = []
         for number, distribution in self._distributions(with_intervals=with_intervals):
-            parts.append(evaluate(distribution))
-            numbers += [number] * len(next(iter(parts[-1].values())))
-        keys = {
-            group: [group_names[number] for number in numbers]
-            for group, group_names in zip(self.groups, names, strict=True)
-        }
+            part = evaluate(distribution)
+            n_values = len(next(iter(part.values())))
+            group_numbers += [number] * n_values
+            parts.append(part)
+        keys = {}
+        for group, group_names in zip(self.groups, names, strict=True):
+            keys[group] = [group_names[number] for number in group_numbers]
         values = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
         return as_frame(self.released, keys, values)
 
-    def _distributions(self, *, with_intervals: bool) -> Iterator[GroupDistribution]:
-        """Yield the distribution of each group that is non-empty in the release.
+    def _distributions(self, *, with_intervals: bool) -> Iterator[tuple[int, Any]]:
+        """Yield the number and the distribution of each group that is non-empty in the release.
+
+        The number is the position of the group among the cells of the table of groups. Only a
+        `BinnedColumn` provides intervals.
 
         The distribution covers the rows that have a value.
         """
@@ -513,7 +507,7 @@ class ColumnByGroup:
             weights = rows.weights * factors[bins]
             distribution = WeightedRows(rows.rows, weights / weights.sum())
             if not with_intervals:
-                yield GroupDistribution(number, distribution)
+                yield number, distribution
                 continue
             group_posterior = replace(
                 posterior,
@@ -532,7 +526,7 @@ class ColumnByGroup:
             binned = BinnedColumn(
                 distribution, cuts, bounds, group_posterior, group_noisy, rows_inside * share
             )
-            yield GroupDistribution(number, binned)
+            yield number, binned
 
 
 def _condition(cells: CellBatch, share: float) -> CellBatch:

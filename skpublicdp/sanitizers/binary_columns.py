@@ -9,7 +9,6 @@ released. The proof is in docs/proofs/generic_learner.md.
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,26 +94,18 @@ def draw_many_valued_columns(
     return is_many_valued
 
 
-class ColumnBudgets(NamedTuple):
-    """Privacy budget ε of each column in a release of binary and many-valued columns."""
-
-    binary: Fraction
-    many_valued: Fraction
-
-
 def split_budget_over_columns(
     epsilon: Fraction, n_many_valued: int, n_columns: int
-) -> ColumnBudgets:
-    """Split a budget among all columns, favouring the many-valued ones.
+) -> tuple[Fraction, Fraction]:
+    """Return the budgets ε of each binary and of each many-valued column, which receives more.
 
     Examples
     --------
-    >>> budgets = split_budget_over_columns(Fraction(1), 2, 10)
-    >>> budgets.binary, budgets.many_valued
+    >>> split_budget_over_columns(Fraction(1), 2, 10)
     (Fraction(1, 32), Fraction(3, 8))
     """
     binary = epsilon / (n_columns + (MANY_VALUED_WEIGHT - 1) * n_many_valued)
-    return ColumnBudgets(binary, MANY_VALUED_WEIGHT * binary)
+    return binary, MANY_VALUED_WEIGHT * binary
 
 
 def release_cut(
@@ -138,8 +129,9 @@ def release_cut(
         values separates the values of the column.
     """
     lower, upper, prior = _cut_candidates(candidates)
+    middle = lower / 2 + upper / 2
     n = len(column)
-    n_below = np.searchsorted(np.sort(column), lower / 2 + upper / 2, side="right")
+    n_below = np.searchsorted(np.sort(column), middle, side="right")
     # the score of a cut is the number of rows on its larger side, smallest for a median
     errors = np.maximum(n_below, n - n_below).astype(np.int64)
     family = Choice(Leaf(errors[:, None]), prior)
@@ -153,8 +145,13 @@ def release_cut(
     noisy = cut_ledger.add_noise(
         count, Sensitivity(1, 1), count_event, name=CUT_NAME, proof=SANITIZER_PROOF
     )
-    n_lower, scale = int(noisy.values[0]), float(noisy.scale)
-    return two_point_column(float(lower[cut]), float(upper[cut]), n_lower, n, scale)
+    return two_point_column(
+        lower=float(lower[cut]),
+        upper=float(upper[cut]),
+        n_lower=int(noisy.values[0]),
+        n=n,
+        scale=float(noisy.scale),
+    )
 
 
 def two_point_column(
@@ -173,20 +170,17 @@ def two_point_column(
     return QuantileColumn(values, values, masses[is_significant] / masses[is_significant].sum())
 
 
-class _CutCandidates(NamedTuple):
-    """Candidate cuts of a column, each halfway between two values, as arrays of shape (n_cuts,)."""
+def _cut_candidates(candidates: CandidateGrid) -> tuple[Floats, Floats, Integers]:
+    """Return the values below and above each cut, and the prior weights of the cuts.
 
-    # values on either side of each cut
-    lower: Floats
-    upper: Floats
-    prior: Integers  # prior weights for the exponential mechanism
-
-
-def _cut_candidates(candidates: CandidateGrid) -> _CutCandidates:
-    """Return the cuts between neighbouring candidates, and between 0 and 1 if both are in range."""
-    values, prior = candidates.values, candidates.prior[:-1]
-    has_zero_one_cut = values[0] <= 0 and values[-1] >= 1
-    lower = np.concatenate([values[:-1], [0.0] if has_zero_one_cut else []])
-    upper = np.concatenate([values[1:], [1.0] if has_zero_one_cut else []])
-    extra_prior = [ZERO_ONE_CUT_WEIGHT * prior.sum()] if has_zero_one_cut else []
-    return _CutCandidates(lower, upper, np.append(prior, extra_prior).astype(np.int64))
+    A cut lies between neighbouring candidates, or between 0 and 1 if both are in range.
+    """
+    values = candidates.values
+    lower, upper = values[:-1], values[1:]
+    prior = candidates.prior[:-1]
+    if values[0] <= 0 and values[-1] >= 1:
+        zero_one_weight = ZERO_ONE_CUT_WEIGHT * prior.sum()
+        lower = np.append(lower, 0.0)
+        upper = np.append(upper, 1.0)
+        prior = np.append(prior, zero_one_weight)
+    return lower, upper, prior.astype(np.int64)

@@ -352,12 +352,12 @@ def _nearest_points(X: Floats, domain: Floats) -> Codes:
     nearest = np.zeros(len(X), dtype=np.intp)
     min_distance = np.full(len(X), np.inf)
     for i, point in enumerate(domain):
-        distance = np.zeros(len(X))
-        for column, value in enumerate(point):
-            # halves, since the difference of two large floats may overflow
-            distance = np.maximum(distance, np.abs(X[:, column] / 2 - value / 2))
+        # halves, since the difference of two large floats may overflow
+        half_distances = np.abs(X / 2 - point / 2)  # (n, n_features)
+        distance = half_distances.max(axis=1, initial=0.0)
         is_nearer = distance < min_distance
-        nearest[is_nearer], min_distance[is_nearer] = i, distance[is_nearer]
+        nearest[is_nearer] = i
+        min_distance[is_nearer] = distance[is_nearer]
     return nearest
 
 

@@ -222,11 +222,13 @@ class QuantileSanitizer(HTMLReprMixin, VersionedMixin, BaseEstimator):
         if cuts is None or cuts.merged or not self._independent or has_column_draw:
             return None
         priors = [candidate_grid(limit).prior for limit in self._limits()]
-        odds = max(float(prior.sum() / prior.min()) for prior in priors)
-        error = quantile_error(self._n_rows, beta, self._epsilon, odds, self.n_features_in_)
+        odds = [float(prior.sum() / prior.min()) for prior in priors]
+        error = quantile_error(self._n_rows, beta, self._epsilon, max(odds), self.n_features_in_)
         # at most `cuts.missed` synthetic rows lie between a rule's cut and the nearest cut of the
         # cover
-        return min(1.0, cuts.per_rule * (cuts.missed / n_points + 2 * (error + 1 / n_points)))
+        missed_share = cuts.missed / n_points
+        error_per_cut = missed_share + 2 * (error + 1 / n_points)
+        return min(1.0, cuts.per_rule * error_per_cut)
 
     def _limits(self) -> list[tuple[float, float] | None]:
         """Return the lower and upper bounds of each column, or None for a column without bounds."""
@@ -277,18 +279,21 @@ def _release_columns(
         is_many_valued = draw_many_valued_columns(other_counts, draw_budget, ledger)
         epsilon -= draw_budget
     # the budgets of all columns add up to epsilon, regardless of the drawn columns
-    budgets = split_budget_over_columns(epsilon, int(is_many_valued.sum()), n_features)
+    n_many_valued = int(is_many_valued.sum())
+    binary_epsilon, many_valued_epsilon = split_budget_over_columns(
+        epsilon, n_many_valued, n_features
+    )
     # n_levels may be 0 if the budget per column is smaller than `fit` checked
-    epsilon_per_row = float(budgets.many_valued) / ledger.rows_per_person
+    epsilon_per_row = float(many_valued_epsilon) / ledger.rows_per_person
     levels = n_levels(n, epsilon_per_row) or MIN_LEVELS
     columns = []
     for i, column in enumerate(X.T):
         grid = candidate_grid(limits[i])
         if is_many_valued[i]:
             released = release_column(
-                column, grid, levels=levels, epsilon=budgets.many_valued, ledger=ledger
+                column, grid, levels=levels, epsilon=many_valued_epsilon, ledger=ledger
             )
         else:
-            released = release_cut(column, grid, epsilon=budgets.binary, ledger=ledger)
+            released = release_cut(column, grid, epsilon=binary_epsilon, ledger=ledger)
         columns.append(released)
     return columns

@@ -133,8 +133,11 @@ def _union(grids: list[Floats], low: float, high: float) -> CandidateGrid:
     # adding 0.0 turns -0.0 into 0.0
     clipped = [grid[(low <= grid) & (grid <= high)] + 0.0 for grid in grids]
     clipped = [grid for grid in clipped if len(grid)]
-    weights = np.concatenate([np.full(len(grid), WEIGHT_PER_GRID // len(grid)) for grid in clipped])
-    values, value_index = np.unique(np.concatenate(clipped), return_inverse=True)
+    sizes = [len(grid) for grid in clipped]
+    weight_of_value = [WEIGHT_PER_GRID // size for size in sizes]
+    weights = np.repeat(weight_of_value, sizes)
+    all_values = np.concatenate(clipped)
+    values, value_index = np.unique(all_values, return_inverse=True)
     prior = np.bincount(value_index, weights).astype(np.int64)
     values.setflags(write=False)
     prior.setflags(write=False)
@@ -292,14 +295,14 @@ def build_quantile_column(
     scale : float
         Scale of the Laplace noise.
     """
-    cut_values = [float(value) for value in values[cuts]]
-    low, high = float(values[0]), float(values[-1])
+    cut_values = values[cuts].tolist()
     # a tail is as wide as the adjacent gap, since without bounds the last candidate is far away
-    has_gaps = len(cut_values) > 1  # a single cut has no gap, and its tails have no width
-    first_gap = cut_values[1] - cut_values[0] if has_gaps else 0.0
-    last_gap = cut_values[-1] - cut_values[-2] if has_gaps else 0.0
-    tail_start = max(low, cut_values[0] - first_gap)
-    tail_end = min(high, cut_values[-1] + last_gap)
+    first_gap = last_gap = 0.0
+    if len(cut_values) > 1:  # a single cut has no gap, and its tails have no width
+        first_gap = cut_values[1] - cut_values[0]
+        last_gap = cut_values[-1] - cut_values[-2]
+    tail_start = max(float(values[0]), cut_values[0] - first_gap)
+    tail_end = min(float(values[-1]), cut_values[-1] + last_gap)
     starts = _interleave([tail_start, *cut_values], cut_values)
     ends = _interleave([*cut_values, tail_end], cut_values)
     threshold = max_spurious_mass(len(noisy_masses), scale)
@@ -307,9 +310,8 @@ def build_quantile_column(
     if not masses.any():
         masses[1::2] = 1.0  # odd indices are the cuts
     is_positive = masses > 0
-    return QuantileColumn(
-        starts[is_positive], ends[is_positive], masses[is_positive] / masses.sum()
-    )
+    shares = masses[is_positive] / masses.sum()
+    return QuantileColumn(starts[is_positive], ends[is_positive], shares)
 
 
 def _interleave(gaps: list[float], cuts: list[float]) -> Floats:

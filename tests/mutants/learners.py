@@ -171,8 +171,8 @@ MUTANTS = (
         "an exact count of the rows below a cut",
         UNPAID,
         "sanitizers/binary_columns.py",
-        "n_lower, scale = int(noisy.values[0]), float(noisy.scale)\n",
-        "n_lower, scale = int(count[0]), float(noisy.scale)\n",
+        "        n_lower=int(noisy.values[0]),\n",
+        "        n_lower=int(count[0]),\n",
         ("QuantileSanitizer, many columns",),
     ),
     Mutant(

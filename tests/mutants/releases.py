@@ -23,7 +23,7 @@ MUTANTS = (
     Mutant(
         "weights divided by their exact sum",
         UNPAID,
-        "query_release/marginals/weights.py",
+        "query_release/marginals/count.py",
         "    total, squares = (noisy.values / WEIGHT_UNITS).tolist()\n",
         "    total, squares = (count() / WEIGHT_UNITS).tolist()\n",
         ("PAPQueryRelease, marginals, weights",),
@@ -41,7 +41,7 @@ MUTANTS = (
     Mutant(
         "many queries with the sensitivity of a single query",
         SENSITIVITY,
-        "query_release/query_list.py",
+        "query_release/mechanisms.py",
         "ledger.noise, Sensitivity(n_queries, n_queries)\n",
         "ledger.noise, Sensitivity(1, 1)\n",
         ("PAPQueryRelease, custom, pure",),
@@ -49,7 +49,7 @@ MUTANTS = (
     Mutant(
         "noise scaled to the number of nonzero counts",
         SENSITIVITY,
-        "query_release/query_list.py",
+        "query_release/mechanisms.py",
         "ledger.noise, Sensitivity(n_queries, n_queries)\n",
         "ledger.noise, Sensitivity(*[int(np.count_nonzero(counts)) or 1] * 2)\n",
         ("PAPQueryRelease, custom, pure",),

@@ -224,24 +224,18 @@ def least_squares(measurements: Sequence[StrategyMeasurement], n_private: int) -
     distinguish all cells, since otherwise the normal equations are singular.
     """
     n_edges = measurements[0].matrix.shape[1] - 1
-    information_matrix, information_vector = np.zeros((n_edges, n_edges)), np.zeros(n_edges)
+    information_matrix = np.zeros((n_edges, n_edges))
+    information_vector = np.zeros(n_edges)
     for measured in measurements:
-        precision = n_private**2 / measured.measurement.variance
+        noisy = measured.measurement
         gram, design = gram_matrix(measured.matrix)
         # the last prefix sum is 1; subtract its contribution to the answers
-        target = measured.measurement.values / n_private - measured.matrix[:, -1]
+        target = noisy.values / n_private - measured.matrix[:, -1]
+        precision = n_private**2 / noisy.variance
         information_matrix += precision * gram
         information_vector += precision * (design.T @ target)
-    covariance = cho_solve(cho_factor(information_matrix), np.eye(len(information_matrix)))
+    covariance = cho_solve(cho_factor(information_matrix), np.eye(n_edges))
     return NoisyPrefixSums(covariance @ information_vector, covariance, n_private)
-
-
-class PrefixSumPosterior(NamedTuple):
-    """Normal posterior of the population distribution function at the edges of a grid."""
-
-    # (n_edges,): posterior mean of the fraction at or below each edge, which need not be increasing
-    mean: Floats
-    covariance: Floats  # (n_edges, n_edges)
 
 
 def posterior_prefix_sums(
@@ -249,8 +243,11 @@ def posterior_prefix_sums(
     prior_at_edges: PublicPrior,
     shift: DistributionShift,
     estimate: Floats | None = None,
-) -> PrefixSumPosterior:
-    """Return the posterior of the population's prefix sums under the linearized model.
+) -> tuple[Floats, Floats]:
+    """Return the normal posterior of the population's prefix sums under the linearized model.
+
+    The mean, of shape (n_edges,), need not be increasing. The covariance has the shape (n_edges,
+    n_edges).
 
     Parameters
     ----------
@@ -280,7 +277,7 @@ def posterior_prefix_sums(
     covariance = prior_covariance - whitened_prior.T @ whitened_prior
     # rounding may make the difference of the two covariances slightly negative
     np.fill_diagonal(covariance, np.maximum(np.diag(covariance), 0))
-    return PrefixSumPosterior(mean, covariance)
+    return mean, covariance
 
 
 class ShiftEstimates(NamedTuple):
@@ -347,13 +344,16 @@ def _largest_plausible_shift(
 
     The size of a shift is the expected squared change of the prefix sums, summed over the edges.
     """
-    sizes = SHIFT_VARIANCE_GRID[:, None] * np.trace(model.rough_covariance)
-    sizes = sizes + SHIFT_VARIANCE_GRID**2 * np.square(model.jacobian).sum()
-    plausible_sizes = np.where(deviances <= PROFILE_LIKELIHOOD_SLACK, sizes, -np.inf)
-    rough_index, smooth_index = np.unravel_index(plausible_sizes.argmax(), deviances.shape)
-    return DistributionShift(
-        tilt, float(SHIFT_VARIANCE_GRID[rough_index]), float(SHIFT_VARIANCE_GRID[smooth_index])
-    )
+    rough_sizes = SHIFT_VARIANCE_GRID * np.trace(model.rough_covariance)
+    smooth_sizes = SHIFT_VARIANCE_GRID**2 * np.square(model.jacobian).sum()
+    sizes = rough_sizes[:, None] + smooth_sizes  # (n_rough, n_smooth)
+    is_plausible = deviances <= PROFILE_LIKELIHOOD_SLACK
+    plausible_sizes = np.where(is_plausible, sizes, -np.inf)
+    largest = plausible_sizes.argmax()
+    rough_index, smooth_index = np.unravel_index(largest, sizes.shape)
+    rough_variance = float(SHIFT_VARIANCE_GRID[rough_index])
+    smooth_deviation = float(SHIFT_VARIANCE_GRID[smooth_index])
+    return DistributionShift(tilt, rough_variance, smooth_deviation)
 
 
 def with_jitter(covariance: Floats) -> Floats:
@@ -389,26 +389,31 @@ def _relative_deviances(
     # coordinates in which the fixed covariance is the identity and the rough covariance is diagonal
     lower = cholesky(fixed_covariance, lower=True)
     half_whitened = solve_triangular(lower, model.rough_covariance, lower=True)
-    rough_variances, vectors = np.linalg.eigh(solve_triangular(lower, half_whitened.T, lower=True))
-    residual = vectors.T @ solve_triangular(lower, residual, lower=True)
+    whitened_rough = solve_triangular(lower, half_whitened.T, lower=True)
+    rough_variances, vectors = np.linalg.eigh(whitened_rough)
+    rough_variances = np.maximum(rough_variances, 0)
+    white_residual = vectors.T @ solve_triangular(lower, residual, lower=True)
     jacobian = vectors.T @ solve_triangular(lower, model.jacobian, lower=True)
-    # axes: r rough sizes, i edges, j and k coefficients of the tilt
-    variances = 1 + SHIFT_VARIANCE_GRID[:, None] * np.maximum(rough_variances, 0)
+
+    # principal axes of the tilt; axes: r rough sizes, i edges, j and k coefficients of the tilt
+    variances = 1 + SHIFT_VARIANCE_GRID[:, None] * rough_variances
     tilt_precisions = np.einsum("ij,ri,ik->rjk", jacobian, 1 / variances, jacobian)
     precisions, axes = np.linalg.eigh(tilt_precisions)
-    scores = np.einsum("rjk,ij,ri->rk", axes, jacobian, residual / variances, optimize=True)
+    weighted_residual = white_residual / variances
+    scores = np.einsum("rjk,ij,ri->rk", axes, jacobian, weighted_residual, optimize=True)
+
     # from here on the axes are (rough sizes, smooth sizes, principal axes of the tilt)
-    scores, precisions = scores[:, None, :], precisions[:, None, :]
+    scores = scores[:, None, :]
+    precisions = np.maximum(precisions, 0)[:, None, :]
     smooth_variances = np.square(SHIFT_VARIANCE_GRID)[:, None]
-    determinant_factors = 1 + smooth_variances * np.maximum(precisions, 0)
-    squared_error = (residual**2 / variances).sum(axis=1)[:, None]
-    explained = (smooth_variances * scores**2 / determinant_factors).sum(axis=-1)
-    squared_error = squared_error - explained
-    log_determinant = np.log(variances).sum(axis=1)[:, None]
-    log_determinant = log_determinant + np.log(determinant_factors).sum(axis=-1)
-    deviances: Floats = squared_error + log_determinant
-    deviances -= deviances.min()
-    return deviances
+    factors = 1 + smooth_variances * precisions  # of the determinant, along each axis
+    explained = smooth_variances * scores**2 / factors
+    squared_error = (white_residual**2 / variances).sum(axis=1)
+    squared_error = squared_error[:, None] - explained.sum(axis=-1)
+    log_determinant = np.log(variances).sum(axis=1)
+    log_determinant = log_determinant[:, None] + np.log(factors).sum(axis=-1)
+    deviances = squared_error + log_determinant
+    return deviances - deviances.min()
 
 
 def _most_likely_tilt(

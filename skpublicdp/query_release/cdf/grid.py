@@ -43,25 +43,34 @@ class PiecewiseLinearCDF:
     def __call__(self, x: Floats) -> Floats:
         """Return the height of the function at each number, from 0 to 1."""
         x = np.clip(x, self.knots[0], self.knots[-1])
+        last_piece = len(self.knots) - 2
         piece = np.searchsorted(self.knots, x, side="right") - 1
-        piece = np.minimum(piece, len(self.knots) - 2)
-        start, end = self.knots[piece], self.knots[piece + 1]
-        low, high = self.heights[piece], self.heights[piece + 1]
+        piece = np.minimum(piece, last_piece)  # the piece that begins at or below each number
+        start = self.knots[piece]
+        end = self.knots[piece + 1]
+        low = self.heights[piece]
+        high = self.heights[piece + 1]
         # at a knot, the fraction is exactly 0 or 1 and the height has no rounding error
         fraction = (x - start) / (end - start)
-        return np.where(fraction >= 1, high, low + fraction * (high - low))
+        inside = low + fraction * (high - low)
+        return np.where(fraction >= 1, high, inside)
 
     def inverse(self, p: Floats) -> Floats:
         """Return the quantile of each fraction p, i.e. the smallest number x with cdf(x) >= p."""
         # the piece that rises to p ends at the first knot whose height is at least p
-        piece = np.clip(np.searchsorted(self.heights, p, side="left"), 1, len(self.knots) - 1) - 1
-        start, end = self.knots[piece], self.knots[piece + 1]
-        low, high = self.heights[piece], self.heights[piece + 1]
+        last_knot = len(self.knots) - 1
+        end_knot = np.searchsorted(self.heights, p, side="left")
+        end_knot = np.clip(end_knot, 1, last_knot)
+        start = self.knots[end_knot - 1]
+        end = self.knots[end_knot]
+        low = self.heights[end_knot - 1]
+        high = self.heights[end_knot]
         rise = np.where(high > low, high - low, 1.0)
         fraction = np.clip((p - low) / rise, 0, 1)
-        is_jump = np.nextafter(start, end) >= end  # no float lies between the ends of the piece
         inside = start + fraction * (end - start)
-        return np.where(is_jump | (fraction >= 1), end, inside)
+        is_jump = np.nextafter(start, end) >= end  # no float lies between the ends of the piece
+        is_end = is_jump | (fraction >= 1)
+        return np.where(is_end, end, inside)
 
     def mean(self) -> float:
         """Return the mean of the distribution, which is uniform on each piece."""
@@ -198,15 +207,10 @@ _MassParts = list[_PointMasses | _UniformPieces]
 """Components of a distribution."""
 
 
-class _ExpectedCDFs(NamedTuple):
-    """Expected distribution functions, computed from the public rows as documented in `CDFGrid`."""
-
-    public_cdf: PiecewiseLinearCDF
-    tail_cdf: PiecewiseLinearCDF
-
-
-def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) -> _ExpectedCDFs:
-    """Return the distribution functions that public rows suggest for the private rows.
+def _expected_cdfs(
+    values: Floats, counts: Integers, low: float, high: float
+) -> tuple[PiecewiseLinearCDF, PiecewiseLinearCDF]:
+    """Return the public CDF and the tail CDF of a `CDFGrid`.
 
     The pseudo-record has four quarters; see `QUARTER_RECORD`. The public distribution is the sum of
     the pseudo-record and the public rows.
@@ -228,7 +232,7 @@ def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) ->
     if not len(values):  # without a public range, two quarters are spread between the bounds
         pseudo_record.append(_UniformPieces(bounds, np.array([0, 2 * QUARTER_RECORD])))
         tail_cdf = _mixture_cdf(pseudo_record, low)
-        return _ExpectedCDFs(tail_cdf, tail_cdf)
+        return tail_cdf, tail_cdf
     first, last = values[0], values[-1]
     public_width = last - first if last > first else high - low
     padding = max(PADDING * public_width, MIN_PADDING * (high - low))
@@ -240,10 +244,7 @@ def _expected_cdfs(values: Floats, counts: Integers, low: float, high: float) ->
         _log_spaced_tails(padded_range, padding, low, high),
     ]
     public_parts = _public_masses(values, counts, padded_range, integers)
-    return _ExpectedCDFs(
-        public_cdf=_mixture_cdf(pseudo_record + public_parts, low),
-        tail_cdf=_mixture_cdf(pseudo_record, low),
-    )
+    return _mixture_cdf(pseudo_record + public_parts, low), _mixture_cdf(pseudo_record, low)
 
 
 def _public_masses(
@@ -316,13 +317,15 @@ def _log_spaced_tails(
     below = np.maximum(range_low - distances, low)
     above = np.minimum(range_high + distances, high)
     knots = np.unique(np.concatenate([below, padded_range, above]))
-    weights = np.ones(len(knots) - 1)
+    n_pieces = len(knots) - 1
+    weights = np.ones(n_pieces)
     position_of_range = np.searchsorted(knots, range_low)
     weights[position_of_range] = 0
-    cumulative = np.concatenate([[0], np.cumsum(weights)])
+    cumulative = np.append(0, np.cumsum(weights))
     if cumulative[-1] == 0:  # no tails: the padded range reaches both bounds
-        cumulative = np.linspace(0, 1, len(knots))
-    return _UniformPieces(knots, QUARTER_RECORD * cumulative / cumulative[-1])
+        cumulative = np.linspace(0, 1, n_pieces + 1)
+    masses = QUARTER_RECORD * cumulative / cumulative[-1]
+    return _UniformPieces(knots, masses)
 
 
 def _mixture_cdf(parts: _MassParts, low: float) -> PiecewiseLinearCDF:
@@ -332,17 +335,19 @@ def _mixture_cdf(parts: _MassParts, low: float) -> PiecewiseLinearCDF:
     """
     point_masses = [part for part in parts if isinstance(part, _PointMasses)]
     uniform_pieces = [part for part in parts if isinstance(part, _UniformPieces)]
-    jump_starts = [just_below(part.points) for part in point_masses]
-    jump_ends = [part.points for part in point_masses]
-    piece_ends = [part.knots for part in uniform_pieces]
-    first_knot = just_below(np.array([low]))
-    knots = np.unique(np.concatenate([first_knot, *jump_starts, *jump_ends, *piece_ends]))
+    all_knots = [just_below(np.array([low]))]
+    all_knots += [part.knots for part in uniform_pieces]
+    for jumps in point_masses:
+        all_knots += [just_below(jumps.points), jumps.points]
+    knots = np.unique(np.concatenate(all_knots))
     heights = np.zeros(len(knots))
     for pieces in uniform_pieces:
         # np.interp has large rounding errors where two knots are neighbouring floats
-        heights += PiecewiseLinearCDF(pieces.knots, pieces.cumulative)(knots)
+        cdf = PiecewiseLinearCDF(pieces.knots, pieces.cumulative)
+        heights += cdf(knots)
     for jumps in point_masses:
-        cumulative = np.concatenate([[0], np.cumsum(jumps.masses)])
-        heights += cumulative[np.searchsorted(jumps.points, knots, side="right")]
+        cumulative = np.append(0, np.cumsum(jumps.masses))
+        n_jumps = np.searchsorted(jumps.points, knots, side="right")
+        heights += cumulative[n_jumps]
     heights = np.maximum.accumulate(heights / heights[-1])
     return PiecewiseLinearCDF(knots, heights)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,12 +11,6 @@ from scipy.optimize import isotonic_regression
 
 from skpublicdp.accounting import Gaussian, Noise
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.query_release.cdf.adaptive_grid import (
-    REFINEMENT_SHARE,
-    SHARE_PER_ROUND,
-    detection_threshold,
-    refine_heavy_cells,
-)
 from skpublicdp.query_release.cdf.cdf_posterior import (
     NO_SHIFT,
     DistributionShift,
@@ -40,9 +33,13 @@ from skpublicdp.query_release.cdf.grid import (
 )
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF, path_length
 from skpublicdp.query_release.cdf.strategies import (
+    REFINEMENT_SHARE,
+    SHARE_PER_ROUND,
     check_noise_scale,
     choose_strategy,
+    detection_threshold,
     measure,
+    refine_heavy_cells,
 )
 from skpublicdp.typing import Floats
 
@@ -133,34 +130,32 @@ def release_cdf(
     return posterior_cdf(grid, measurements, public, private.n, trust)
 
 
-class _MeasuredGrid(NamedTuple):
-    """Cells of a column after the first measurement."""
-
-    grid: CDFGrid  # the cells, which are narrower where there are many rows
-    # The measurement of the initial cells. This list is empty if the budget did not suffice for it.
-    measurements: list[StrategyMeasurement]
-    spent_share: Fraction  # share of the budget that was spent
-
-
 def _measure_and_refine(
     grid: CDFGrid, private: ColumnCounts, ledger: Ledger, max_cells: int
-) -> _MeasuredGrid:
-    """Measure the cells of a grid with an eighth of the budget, and refine the heavy cells."""
+) -> tuple[CDFGrid, list[StrategyMeasurement], Fraction]:
+    """Measure the cells of a grid with an eighth of the budget, and refine the heavy cells.
+
+    Returns the refined grid, the measurement of the initial cells, and the spent share of the
+    budget. There is no measurement if the budget does not suffice for it.
+    """
     noise, n = ledger.noise, private.n
     # no cell can be heavy if even a cell with all rows is not heavy
     if detection_threshold(noise, REFINEMENT_SHARE, ledger) > n:
-        return _MeasuredGrid(grid, [], Fraction(0))
+        return grid, [], Fraction(0)
     share = REFINEMENT_SHARE * SHARE_PER_ROUND
     first_noise = noise.scaled(share)
     strategy = choose_strategy(len(grid.edges) + 1, first_noise, ledger, is_final=False)
-    answers = measure(strategy, grid.tabulate(private), first_noise, ledger, ", before refinement")
-    prefix_sums = least_squares([StrategyMeasurement(strategy, answers)], n).prefix_sums
+    counts = grid.tabulate(private)
+    answers = measure(strategy, counts, first_noise, ledger, ", before refinement")
+    first_measurement = StrategyMeasurement(strategy, answers)
+    prefix_sums = least_squares([first_measurement], n).prefix_sums
     masses = np.diff(prefix_sums, prepend=0.0, append=1.0)
     refined, refinement_share = refine_heavy_cells(grid, masses, private, noise, ledger, max_cells)
     # the initial cell that contains each refined cell
-    initial_cells = np.searchsorted(grid.edges, np.append(refined.edges, refined.high))
+    refined_ends = np.append(refined.edges, refined.high)
+    initial_cells = np.searchsorted(grid.edges, refined_ends)
     measurement = StrategyMeasurement(strategy, answers, initial_cells)
-    return _MeasuredGrid(refined, [measurement], share + refinement_share)
+    return refined, [measurement], share + refinement_share
 
 
 def _check_cdf_bounds(bounds: tuple[float, float]) -> tuple[float, float]:
@@ -216,13 +211,15 @@ def posterior_cdf(
         shifts = estimate_distribution_shift(prefix_sums, prior_at_edges)
     else:
         shifts = _shift_of_trust(float(trust), len(x_public))
-    posterior = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.likely)
-    heights = np.clip(isotonic_regression(posterior.mean).x, 0, 1)
+    mean, _ = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.likely)
+    heights = np.clip(isotonic_regression(mean).x, 0, 1)
     # The intervals assume the plausible shift, which trusts public rows less than the estimate. The
     # difference between both estimates counts as an error.
-    plausible = posterior_prefix_sums(prefix_sums, prior_at_edges, shifts.plausible, heights)
-    bias = plausible.mean - heights
-    covariance = plausible.covariance + np.outer(bias, bias)
+    plausible_mean, plausible_covariance = posterior_prefix_sums(
+        prefix_sums, prior_at_edges, shifts.plausible, heights
+    )
+    bias = plausible_mean - heights
+    covariance = plausible_covariance + np.outer(bias, bias)
     model = linearize(prior_at_edges, shifts.likely.tilt, n_private)
     prior_trace = np.trace(model.prior_covariance(shifts.likely))
     # average over the edges of the number of private rows with the same precision as the prior
@@ -239,7 +236,7 @@ def posterior_cdf(
         atoms=grid.atoms,
         deviations=np.sqrt(np.diag(covariance)),
         within_cell_variance=np.maximum(plausible_variance, squared_shift),
-        path_length=path_length(plausible.covariance),
+        path_length=path_length(plausible_covariance),
         effective_public_size=effective_public_size,
         drift=shifts.likely,
         n_private=n_private,
@@ -284,22 +281,30 @@ def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
     start = just_below(np.array([grid.low]))
     ends = np.concatenate([start, grid.edges, [grid.high]])
     heights = np.concatenate([[0], heights, [1]])
-    knots = np.unique(np.concatenate([grid.public_cdf.knots, ends]))
-    cell_end = np.clip(np.searchsorted(ends, knots, side="left"), 1, len(ends) - 1)
-    cell_start = cell_end - 1
     public_heights = grid.public_cdf(ends)
-    public_mass = public_heights[cell_end] - public_heights[cell_start]
-    width = ends[cell_end] - ends[cell_start]
-    fraction = np.where(
-        public_mass > 0,
-        (grid.public_cdf(knots) - public_heights[cell_start])
-        / np.where(public_mass > 0, public_mass, 1),
-        (knots - ends[cell_start]) / width,
-    )
+    knots = np.unique(np.concatenate([grid.public_cdf.knots, ends]))
+
+    # the cell of each knot: its ends, its width and its public mass
+    end_index = np.searchsorted(ends, knots, side="left")
+    end_index = np.clip(end_index, 1, len(ends) - 1)
+    start_index = end_index - 1
+    cell_start = ends[start_index]
+    cell_end = ends[end_index]
+    public_start = public_heights[start_index]
+    public_mass = public_heights[end_index] - public_start
+    public_below = grid.public_cdf(knots) - public_start
+
+    has_public = public_mass > 0
+    divisor = np.where(has_public, public_mass, 1)
+    linear_fraction = (knots - cell_start) / (cell_end - cell_start)
+    fraction = np.where(has_public, public_below / divisor, linear_fraction)
+    fraction = np.clip(fraction, 0, 1)
     # the ends of a cell have exactly the given heights, without rounding error
-    fraction = np.where(knots >= ends[cell_end], 1, np.clip(fraction, 0, 1))
-    rise = heights[cell_end] - heights[cell_start]
-    interpolated = np.where(fraction == 1, heights[cell_end], heights[cell_start] + fraction * rise)
+    fraction = np.where(knots >= cell_end, 1, fraction)
+    low = heights[start_index]
+    high = heights[end_index]
+    inside = low + fraction * (high - low)
+    interpolated = np.where(fraction == 1, high, inside)
     interpolated[0] = 0
     return PiecewiseLinearCDF(knots, np.maximum.accumulate(interpolated))
 

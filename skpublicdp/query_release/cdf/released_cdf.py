@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,14 +17,6 @@ from skpublicdp.typing import Codes, Floats
 MAX_FACTOR = 40.0
 """Upper bound on the half-width, in standard deviations, beyond which normal tails vanish in
 floats."""
-
-
-class _CellPosition(NamedTuple):
-    """Positions of numbers within the cells of a `ReleasedCDF`, as arrays of the same shape."""
-
-    cell: Codes  # index of the cell that contains each number
-    fraction: Floats  # fraction of the cell's mass that lies at or below the number
-    is_end: NDArray[np.bool_]  # whether the number is an end of its cell or lies outside the bounds
 
 
 @dataclass(frozen=True)
@@ -138,32 +129,46 @@ class ReleasedCDF:
         means, variances = self._cell_moments()
         steps = means[1:] - means[:-1]
         if self.covariance is not None:
-            height_variance = max(float(steps @ self.covariance @ steps), 0.0)
+            quadratic_form = float(steps @ self.covariance @ steps)
+            height_variance = max(quadratic_form, 0.0)
         else:  # the largest possible variance, for fully dependent errors of the heights
-            height_variance = float(np.abs(steps) @ self.deviations) ** 2
+            max_deviation = float(np.abs(steps) @ self.deviations)
+            height_variance = max_deviation**2
         inner_variance = float(self.within_cell_variance * self.weights @ variances)
         deviation = np.sqrt(height_variance + inner_variance)
-        half_width = norm.isf((1 - max(level, simultaneous_level or 0)) / 2) * deviation
+        failure = 1 - max(level, simultaneous_level or 0)
+        half_width = norm.isf(failure / 2) * deviation
         mean = self.mean()
-        return np.clip([mean - half_width, mean + half_width], self._low, self.curve.knots[-1])
+        ends = [mean - half_width, mean + half_width]
+        return np.clip(ends, self._low, self.curve.knots[-1])
 
     def _cell_moments(self) -> tuple[Floats, Floats]:
         """Return the mean and the variance of the numbers in each cell, shape (n_cells,) each."""
+        # pieces of the curve, each within one cell; a jump is a piece whose mass is at its end
         knots = np.union1d(self.curve.knots, self.edges)
-        mass = np.diff(self.curve(knots))
-        start, end = knots[:-1], knots[1:]
-        start = np.where(np.nextafter(start, end) >= end, end, start)  # a jump is at its end
+        mass = np.diff(self.curve(knots))  # (n_pieces,)
+        end = knots[1:]
+        is_jump = np.nextafter(knots[:-1], end) >= end
+        start = np.where(is_jump, end, knots[:-1])
+        middle = start / 2 + end / 2
         cell = np.searchsorted(self.edges, end, side="left")
         n_cells = len(self.weights)
         total = np.bincount(cell, mass, minlength=n_cells)
-        ends = np.concatenate([[self._low], self.edges, [self.curve.knots[-1]]])
-        means = (ends[1:] + ends[:-1]) / 2
-        sums = np.bincount(cell, mass * (start / 2 + end / 2), minlength=n_cells)
-        means = np.divide(sums, total, out=means, where=total > 0)
-        deviations = (start / 2 + end / 2) - means[cell]
-        squares = np.bincount(cell, mass * (deviations**2 + (end - start) ** 2 / 12), n_cells)
-        variances = (ends[1:] - ends[:-1]) ** 2 / 12
-        return means, np.divide(squares, total, out=variances, where=total > 0)
+        is_occupied = total > 0
+
+        # in a cell without mass, numbers are uniform between its ends
+        high = self.curve.knots[-1]
+        cell_ends = np.concatenate([[self._low], self.edges, [high]])
+        cell_middles = (cell_ends[1:] + cell_ends[:-1]) / 2
+        uniform_variances = np.diff(cell_ends) ** 2 / 12
+        sums = np.bincount(cell, mass * middle, minlength=n_cells)
+        means = np.divide(sums, total, out=cell_middles, where=is_occupied)
+        deviation = middle - means[cell]
+        width = end - start
+        second_moment = mass * (deviation**2 + width**2 / 12)
+        squares = np.bincount(cell, second_moment, n_cells)
+        variances = np.divide(squares, total, out=uniform_variances, where=is_occupied)
+        return means, variances
 
     def fraction_intervals(
         self, above: ArrayLike, up_to: ArrayLike, level: float, *, simultaneous: bool = False
@@ -183,15 +188,18 @@ class ReleasedCDF:
         -------
         ndarray of shape (n, 2)
         """
-        above, up_to = np.asarray(above, dtype=float), np.asarray(up_to, dtype=float)
+        above = np.asarray(above, dtype=float)
+        up_to = np.asarray(up_to, dtype=float)
         n_intervals = max(len(up_to), 1) if simultaneous else 1
-        half_width = self.half_width(above, level=level, n_intervals=n_intervals)
-        half_width = half_width + self.half_width(up_to, level=level, n_intervals=n_intervals)
+        half_width_above = self.half_width(above, level=level, n_intervals=n_intervals)
+        half_width_up_to = self.half_width(up_to, level=level, n_intervals=n_intervals)
+        half_width = half_width_above + half_width_up_to
         # Simultaneous intervals also cover rare bins, for which the normal tails of a difference
         # are too thin.
         if self.covariance is not None and not simultaneous:
             deviation = np.sqrt(self._difference_variance(above, up_to))
-            half_width = np.minimum(half_width, norm.isf((1 - level) / 2) * deviation)
+            normal_half_width = norm.isf((1 - level) / 2) * deviation
+            half_width = np.minimum(half_width, normal_half_width)
         answers = self.fraction(above, up_to)
         ends = np.column_stack([answers - half_width, answers + half_width])
         return np.clip(ends, 0, 1)
@@ -209,39 +217,51 @@ class ReleasedCDF:
             Number of simultaneous intervals. Half-widths are based on Bonferroni's correction or on
             the simultaneous band, whichever is narrower. Infinity selects the band.
         """
+        x = np.asarray(x, dtype=float)
         failure = (1 - level) / (2 * n_intervals)  # of each end
         factor = float(norm.isf(failure))
         if n_intervals > 1:
             factor = min(factor, simultaneous_factor(self.path_length, level))
-        variances = np.concatenate([[0], self.deviations**2, [0]])
-        cell, fraction, is_end = self._locate(np.asarray(x, dtype=float))
-        variance_before, variance_after = variances[cell], variances[cell + 1]
+        cell, fraction, is_end = self._locate(x)
+
+        variances = np.concatenate([[0], self.deviations**2, [0]])  # at both ends of all cells
+        variance_before = variances[cell]
+        variance_after = variances[cell + 1]
         interpolated = (1 - fraction) * variance_before + fraction * variance_after
         at_ends = factor * np.sqrt(interpolated)
+
         variance_within = self._within_cell_variance(cell, fraction)
-        inside = np.hypot(at_ends, factor * np.sqrt(variance_within))
+        within = factor * np.sqrt(variance_within)
+        inside = np.hypot(at_ends, within)
         # the largest possible error occurs if all mass of the cell is at one point
         max_share_moved = np.maximum(fraction, 1 - fraction)
         worst_case = at_ends + max_share_moved * self.weights[cell]
         inside = np.minimum(inside, worst_case)
-        return np.minimum(np.where(is_end, at_ends, inside), 1)
+        half_width = np.where(is_end, at_ends, inside)
+        return np.minimum(half_width, 1)
 
     @property
     def _low(self) -> float:
         """The lower bound of the column, which is preceded by a knot at the next smaller float."""
         return float(self.curve.knots[1])
 
-    def _locate(self, x: Floats) -> _CellPosition:
-        """Return the cell that contains each number, and its position within the cell."""
-        cumulative = np.concatenate([[0], np.cumsum(self.weights)])
+    def _locate(self, x: Floats) -> tuple[Codes, Floats, NDArray[np.bool_]]:
+        """Return the cell of each number, and the fraction of its mass at or below the number.
+
+        The third array indicates the ends of cells and the numbers outside the bounds.
+        """
         cell = np.searchsorted(self.edges, x, side="left")
         weight = self.weights[cell]
-        fraction = np.divide(
-            self.cdf(x) - cumulative[cell], weight, out=np.ones(x.shape), where=weight > 0
-        )
+        cumulative = np.cumsum(self.weights)
+        mass_before_cell = np.append(0, cumulative)[cell]
+        mass_in_cell = self.cdf(x) - mass_before_cell
+        fraction = np.ones(x.shape)
+        np.divide(mass_in_cell, weight, out=fraction, where=weight > 0)
+        fraction = np.clip(fraction, 0, 1)
         high = self.curve.knots[-1]
-        is_end = np.isin(x, self.edges) | (x < self._low) | (x >= high)
-        return _CellPosition(cell, np.clip(fraction, 0, 1), is_end)
+        is_outside = (x < self._low) | (x >= high)
+        is_end = np.isin(x, self.edges) | is_outside
+        return cell, fraction, is_end
 
     def _within_cell_variance(self, cell: Codes, fraction: Floats) -> Floats:
         """Return the error variance of the mass below a point inside a cell, given the cell's mass.
@@ -268,23 +288,23 @@ class ReleasedCDF:
         """
         assert self.covariance is not None
         covariance = np.pad(self.covariance, 1)  # the function is exact at both bounds
-        start, end = self._locate(above), self._locate(up_to)
+        first_cell, first_fraction, is_first_end = self._locate(above)
+        last_cell, last_fraction, is_last_end = self._locate(up_to)
         # By linear interpolation within cells, the difference is a linear combination of the
         # heights at the ends of both cells.
-        edge_index = np.stack([start.cell, start.cell + 1, end.cell, end.cell + 1])
-        factors = np.stack([start.fraction - 1, -start.fraction, 1 - end.fraction, end.fraction])
-        edge_variance = np.einsum(
-            "in,jn,ijn->n", factors, factors, covariance[edge_index[:, None], edge_index[None]]
+        edges = np.stack([first_cell, first_cell + 1, last_cell, last_cell + 1])  # (4, n)
+        factors = np.stack([first_fraction - 1, -first_fraction, 1 - last_fraction, last_fraction])
+        edge_covariance = covariance[edges[:, None], edges[None]]  # (4, 4, n)
+        edge_variance = np.einsum("in,jn,ijn->n", factors, factors, edge_covariance)
+
+        first_variance = self._within_cell_variance(first_cell, first_fraction)
+        last_variance = self._within_cell_variance(last_cell, last_fraction)
+        two_cells = np.where(is_first_end, 0, first_variance) + np.where(
+            is_last_end, 0, last_variance
         )
-        two_cells = np.where(
-            start.is_end, 0, self._within_cell_variance(start.cell, start.fraction)
-        )
-        two_cells = two_cells + np.where(
-            end.is_end, 0, self._within_cell_variance(end.cell, end.fraction)
-        )
-        one_cell = self._within_cell_variance(start.cell, end.fraction - start.fraction)
+        one_cell = self._within_cell_variance(first_cell, last_fraction - first_fraction)
         # if both numbers are ends of the same cell, these ends alone determine the variance
-        is_inside_one_cell = (start.cell == end.cell) & ~(start.is_end & end.is_end)
+        is_inside_one_cell = (first_cell == last_cell) & ~(is_first_end & is_last_end)
         inner_variance = np.where(is_inside_one_cell, one_cell, two_cells)
         return np.maximum(edge_variance, 0) + inner_variance
 

@@ -2,7 +2,7 @@
 
 Each component of the mixture assumes one effective public sample size
 (`effective_sizes.effective_size_posterior`) and one scale of the cell's deviation from its margins
-(`scales.cell_scales`). The ends of an interval are quantiles of the mixture. All inputs are
+(`cell_scales`). The ends of an interval are quantiles of the mixture. All inputs are
 released or public numbers. See docs/proofs/marginals.md.
 """
 
@@ -15,7 +15,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+from numpy.typing import NDArray
+from scipy.special import logsumexp, ndtr
 from scipy.stats import norm
 
 from skpublicdp.query_release.effective_sizes import (
@@ -24,17 +25,177 @@ from skpublicdp.query_release.effective_sizes import (
     point_mass_size,
 )
 from skpublicdp.query_release.marginals.count import Attributes
-from skpublicdp.query_release.marginals.ipf import SMALLEST_POSITIVE
 from skpublicdp.query_release.marginals.noisy_fractions import (
     DISAGREEMENT_FAILURE,
     NoisyFractions,
     cap_by_noisy_interval,
     find_disagreement,
 )
-from skpublicdp.query_release.marginals.scales import MIN_SCALE, cell_scales, table_scales
-from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE, CellBatch
-from skpublicdp.query_release.marginals.table import MIN_UNEXPLAINED_SHARE, MarginalEstimate
+from skpublicdp.query_release.marginals.shrinkage import (
+    MAX_TRAINING_CELLS,
+    MIN_INDEPENDENCE_ESTIMATE,
+    CellBatch,
+    log_likelihood,
+    prior_given_public,
+)
+from skpublicdp.query_release.marginals.table import (
+    MIN_UNEXPLAINED_SHARE,
+    SMALLEST_POSITIVE,
+    MarginalEstimate,
+)
 from skpublicdp.typing import Codes, Floats
+
+MIN_SCALE = 1e-9
+"""Positive scale that replaces a scale of 0 in logarithms and denominators."""
+
+LOG_SCALE_GRID = np.log(np.maximum(SHIFT_VARIANCE_GRID, MIN_SCALE))
+"""Grid of values of log g, the first of which represents g = 0."""
+
+MEDIAN_SCALES = {2: 8e-3, 3: 1e-4}
+"""Prior median of S by number of columns (3 means 3 or more), estimated by maximum likelihood on
+ten public tables: adult, two ACS regions, churn, TV16, CPS, lending, MplsStops, covid and
+HealthInsurance."""
+
+POPULATION_DEVIATION, TABLE_DEVIATION, CELL_DEVIATION = 2.0, 1.4, 1.4
+"""Standard deviations of log S, of log G given S, and of log g given G, estimated by maximum
+likelihood on the same tables. The estimate for G is 2.0, but 1.4 gives better coverage of
+intervals."""
+
+NO_DEVIATIONS_PROBABILITY = 0.03
+"""Prior probability that the margins of a population determine all tables."""
+
+TEMPERATURE = 0.25
+"""Exponent of the likelihood of a table (power likelihood). The cells share margins and rows with
+other tables and are therefore not independent evidence. The exponent was chosen based on
+coverage."""
+
+PRIOR_SHARE = 0.5
+"""Weight of the prior when the posterior of G is computed for an unmeasured table, since the
+likelihood of a few raked public rows overstates how informative they are. The weight was chosen
+based on the coverage of unmeasured tables. benchmarks/ablate.py reports the cost in terms of the
+interval score."""
+
+MIN_EVIDENCE = 1e-290
+"""Lower bound on a likelihood, which keeps logarithms finite."""
+
+
+def _transition_matrix(deviation: float) -> Floats:
+    """Return the conditional distribution of a scale, given the scale one level above."""
+    density = np.exp(-0.5 * ((LOG_SCALE_GRID[:, None] - LOG_SCALE_GRID) / deviation) ** 2)
+    # index 0 is the scale 0, which is reached only from the scale 0
+    density[0], density[:, 0] = 0, 0
+    density[0, 0] = 1
+    return density / density.sum(axis=0)
+
+
+def _population_prior(n_columns: int) -> Floats:
+    """Return prior probabilities of the population's scale S, shape (n_scales,).
+
+    The prior is log-normal on the grid with a point mass at 0, and depends on the number of columns
+    of the tables.
+    """
+    median = MEDIAN_SCALES[min(n_columns, max(MEDIAN_SCALES))]
+    prior: Floats = np.exp(-0.5 * ((LOG_SCALE_GRID - np.log(median)) / POPULATION_DEVIATION) ** 2)
+    prior[0] = 0
+    prior *= (1 - NO_DEVIATIONS_PROBABILITY) / prior.sum()
+    prior[0] = NO_DEVIATIONS_PROBABILITY
+    return prior
+
+
+def table_scales(
+    cells: CellBatch, starts: NDArray[np.integer], effective_size: float, n_columns: int
+) -> Floats:
+    """Return the posterior of the scale G for each table, given the measurements of all tables.
+
+    Parameters
+    ----------
+    cells : CellBatch
+        Cells of all tables with `n_columns` columns, with positive independence estimates.
+    starts : ndarray of int, shape (n_tables,)
+        Index of the first cell of each table.
+    effective_size : float
+        Effective size of the public sample, in private rows.
+    n_columns : int
+        Number of columns of each table, at least 2.
+
+    Returns
+    -------
+    ndarray of shape (n_scales, n_tables)
+        Posterior probabilities of the scales in `LOG_SCALE_GRID`.
+    """
+    n_cells, n_tables = len(cells.independence_estimate), len(starts)
+    table_of_cell = np.searchsorted(starts, np.arange(n_cells), side="right") - 1
+    log_evidence = _table_log_evidence(cells, table_of_cell, n_tables, effective_size)
+    population_prior = _population_prior(n_columns)
+    table_given_population = _transition_matrix(TABLE_DEVIATION)
+    # Bayes' theorem for S, given all tables, and then for G of each table, given S
+    with np.errstate(divide="ignore"):
+        # axes: scale G of the table, scale S of the population, table
+        log_joint = log_evidence[:, None, :] + np.log(table_given_population)[:, :, None]
+        log_prior = np.log(population_prior)
+    log_evidence_given_population = logsumexp(log_joint, axis=0)  # (n_scales, n_tables)
+    log_population = log_prior + log_evidence_given_population.sum(axis=1)
+    log_population -= logsumexp(log_population)
+    log_table_given_population = log_joint - log_evidence_given_population
+    posterior: Floats = np.exp(
+        logsumexp(log_table_given_population + log_population[:, None], axis=1)
+    )
+    # unmeasured tables have only public rows; see `PRIOR_SHARE`
+    is_unmeasured = np.bincount(table_of_cell, cells.precisions > 0, n_tables) == 0
+    table_prior = table_given_population @ population_prior
+    posterior[:, is_unmeasured] *= 1 - PRIOR_SHARE
+    posterior[:, is_unmeasured] += PRIOR_SHARE * table_prior[:, None]
+    return posterior
+
+
+def _table_log_evidence(
+    cells: CellBatch, table_of_cell: Codes, n_tables: int, effective_size: float
+) -> Floats:
+    """Return the log marginal likelihood of each table for each value of its scale G.
+
+    The scale g of each cell is integrated out, and the likelihood has the exponent `TEMPERATURE`.
+    Each cell is weighted by the share of the noise that remains after removing the effects of the
+    margins.
+
+    Parameters
+    ----------
+    cells, effective_size
+        As in `table_scales`.
+    table_of_cell : ndarray of int, shape (n_cells,)
+        Index of the table that contains each cell.
+    n_tables : int
+        Number of tables.
+
+    Returns
+    -------
+    ndarray of shape (n_scales, n_tables)
+    """
+    cell_given_table = _transition_matrix(CELL_DEVIATION)
+    log_evidence = np.zeros((len(SHIFT_VARIANCE_GRID), n_tables))
+    for start in range(0, len(table_of_cell), MAX_TRAINING_CELLS):
+        block = slice(start, start + MAX_TRAINING_CELLS)
+        log_likelihoods = log_likelihood(cells.select(block), effective_size)
+        likelihood = np.exp(log_likelihoods - log_likelihoods.max(axis=0))
+        log_marginal = np.log(np.maximum(cell_given_table.T @ likelihood, MIN_EVIDENCE))
+        weighted = TEMPERATURE * cells.residual_noise_share[block] * log_marginal
+        for scale, log_evidence_of_cells in enumerate(weighted):
+            log_evidence[scale] += np.bincount(
+                table_of_cell[block], log_evidence_of_cells, n_tables
+            )
+    return log_evidence
+
+
+def cell_scales(cells: CellBatch, effective_size: float, scales: Floats) -> Floats:
+    """Return the posterior of the scale g for each cell of a table."""
+    log_likelihoods = log_likelihood(cells, effective_size)
+    likelihood = np.exp(log_likelihoods - log_likelihoods.max(axis=0))
+    cell_given_table = _transition_matrix(CELL_DEVIATION)
+    evidence = np.maximum(cell_given_table.T @ likelihood, MIN_EVIDENCE)
+    # for each g: sum over G of P(g | G) P(G) / evidence(G), times the likelihood of g
+    table_weights = scales[:, None] / evidence
+    joint = (cell_given_table @ table_weights) * likelihood
+    return joint / joint.sum(axis=0)
+
 
 MIN_COMPONENT_WEIGHT = 1e-4
 """Minimum probability of a component; components below this minimum in all cells are dropped to
@@ -66,13 +227,16 @@ class NormalMixture(NamedTuple):
 
     def quantile(self, level: float, variance: Callable[[Floats], Floats]) -> Floats:
         """Return a quantile of each mixture, computed by bisection."""
-        low, high = np.zeros(self.means.shape[1]), np.ones(self.means.shape[1])
+        n_fractions = self.means.shape[1]
+        low, high = np.zeros(n_fractions), np.ones(n_fractions)
         for _ in range(QUANTILE_BISECTIONS):
             fraction = (low + high) / 2
             deviation = np.sqrt(variance(fraction) + MIN_VARIANCE)
-            probability = (self.weights * ndtr((fraction - self.means) / deviation)).sum(axis=0)
-            low = np.where(probability < level, fraction, low)
-            high = np.where(probability < level, high, fraction)
+            standardized = (fraction - self.means) / deviation
+            probability = (self.weights * ndtr(standardized)).sum(axis=0)
+            is_below = probability < level
+            low = np.where(is_below, fraction, low)
+            high = np.where(is_below, high, fraction)
         return (low + high) / 2
 
 
@@ -126,12 +290,15 @@ class TablePosterior:
 
         The error includes the sampling error of `persons` private persons.
         """
+        shape = self.estimate.shape
         variance = np.empty(self.estimate.size)
         for block in _blocks(self.estimate.size):
-            variance_by_size = self._deviation_variances(block) + self._margin_variances(block)
+            deviation_variance = self._deviation_variances(block)
+            margin_variance = self._margin_variances(block)
+            variance_by_size = deviation_variance + margin_variance  # (n_sizes, n_cells)
             variance[block] = self.sizes.weights @ variance_by_size
         sampling_variance = self.estimate * (1 - self.estimate) / persons
-        return np.sqrt(variance.reshape(self.estimate.shape) + sampling_variance)
+        return np.sqrt(variance.reshape(shape) + sampling_variance)
 
     def intervals(
         self,
@@ -146,17 +313,16 @@ class TablePosterior:
             block = slice(start, start + CELL_BLOCK)
             noisy_block = noisy._replace(values=noisy.values[block])
             if groups is None:
-                low, high = self._interval_ends(cells[block], level, noisy_block)
+                low, high = _mixture_interval(
+                    self._mixtures(cells[block]),
+                    self.estimate.ravel()[cells[block]],
+                    level,
+                    noisy_block,
+                )
             else:
                 low, high = self._share_ends(cells[block], level, noisy_block, groups)
             intervals.append(np.column_stack([low, high]))
         return np.concatenate(intervals)
-
-    def _interval_ends(
-        self, cells: Codes, level: float, noisy: NoisyFractions
-    ) -> tuple[Floats, Floats]:
-        """Return the lower and upper interval ends for selected cells, as in `intervals`."""
-        return _mixture_interval(self._mixtures(cells), self.estimate.ravel()[cells], level, noisy)
 
     def _share_ends(
         self, cells: Codes, level: float, noisy: NoisyFractions, groups: TablePosterior
@@ -256,8 +422,7 @@ class TablePosterior:
                 variance_factor = np.full((1, len(base)), 1 / (1 + n_rows))
                 means = base + (1 - variance_factor) * (public - base)
             else:
-                variance_factor = scale_variance / (1 + scale_variance * n_rows)
-                means = base + variance_factor * n_rows * (public - base)
+                means, variance_factor = prior_given_public(selected, scale_variance, n_rows)
             means = np.maximum(means, MIN_INDEPENDENCE_ESTIMATE)
             prior_variance = variance_factor * means * selected.unexplained_share
             prior_variance = np.maximum(prior_variance, MIN_VARIANCE)

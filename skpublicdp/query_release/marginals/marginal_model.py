@@ -11,7 +11,6 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +27,6 @@ from skpublicdp.query_release.marginals.intervals import (
     TablePosterior,
     table_posteriors,
 )
-from skpublicdp.query_release.marginals.ipf import (
-    MAX_IPF_SWEEPS,
-    SMALLEST_POSITIVE,
-    fit_with_fixed_margins,
-    ipf,
-)
 from skpublicdp.query_release.marginals.shrinkage import (
     rake_public_tables,
     set_independence_estimates,
@@ -42,11 +35,15 @@ from skpublicdp.query_release.marginals.shrinkage import (
     shift_variance_scale,
 )
 from skpublicdp.query_release.marginals.table import (
+    MAX_IPF_SWEEPS,
     MIN_PRECISION,
     MIN_UNEXPLAINED_SHARE,
+    SMALLEST_POSITIVE,
     MarginalEstimate,
     TableMeasurement,
     UnconstrainedEstimate,
+    fit_with_fixed_margins,
+    ipf,
     largest_shares,
     solvable_groups,
     stack_margins,
@@ -140,7 +137,13 @@ class MarginalModel:
             self.effective_public_size[width] = size
             self._effective_sizes[width] = posterior
             set_priors = set_single_column_priors if width == 1 else set_shrunk_priors
-            _estimate_tables(tables, set_priors(tables, size))
+            ratios = set_priors(tables, size)
+            ratio_of_columns = {t.columns: ratio for t, ratio in zip(tables, ratios, strict=True)}
+            for group in solvable_groups(tables):
+                ratio = np.stack([ratio_of_columns[table.columns] for table in group])
+                for table, fractions in zip(group, _estimate_group(group, ratio), strict=True):
+                    table.fractions = fractions
+                    _set_deviation_variances(table, fractions)
 
     def make_consistent(self) -> None:
         """Make all tables agree on shared columns.
@@ -160,23 +163,18 @@ class MarginalModel:
 
     def posteriors(self) -> dict[Attributes, TablePosterior]:
         """Return the posteriors of all tables, which determine the intervals."""
+        # with `trust`, the user has decided how many private rows the public rows are worth
+        is_shifted = False
+        if self.trust is None and len(self._public):
+            size_without_shift = 1 / (1 / len(self._public) + 1 / self.n_private)
+            smallest_size = min(self.effective_public_size.values())
+            is_shifted = smallest_size < MAX_SHIFTED_SIZE * size_without_shift
         return table_posteriors(
             self._tables_by_width,
             self.effective_public_size,
             self._effective_sizes,
-            is_shifted=self._is_shifted(),
+            is_shifted=is_shifted,
         )
-
-    def _is_shifted(self) -> bool:
-        """Indicate whether the measurements show a shift of the public rows.
-
-        With `trust`, the user has decided how many private rows the public rows are worth.
-        """
-        if self.trust is not None or not len(self._public):
-            return False
-        size_without_shift = 1 / (1 / len(self._public) + 1 / self.n_private)
-        smallest_size = min(self.effective_public_size.values())
-        return smallest_size < MAX_SHIFTED_SIZE * size_without_shift
 
     def _link_margins(self, table: MarginalEstimate) -> None:
         """Link a table to its margins, i.e. the tables over all proper subsets of its columns."""
@@ -201,10 +199,16 @@ class MarginalModel:
             self._pool_measurements(table)
         for group in solvable_groups(tables):
             set_independence_estimates(group)
-        for table in tables:
-            table.public = self._count_public(table)
         n_public = len(self._public)
-        if n_public and tables[0].parents:
+        if not n_public:
+            for table in tables:
+                table.public = table.independence_estimate
+            return
+        for table in tables:
+            cell = ravel_codes(self._public, table.columns, self._sizes)
+            counts = np.bincount(cell, minlength=math.prod(table.shape))
+            table.public = counts.reshape(table.shape) / n_public
+        if tables[0].parents:
             for group in solvable_groups(tables):
                 rake_public_tables(group, float(n_public))
 
@@ -218,24 +222,13 @@ class MarginalModel:
         precisions = np.full(table.shape, table.precision)
         for wider in table.supermarginals:
             if wider.precision:
-                projected = wider.project_measurement(table)
-                weighted_sum = weighted_sum + projected.precisions * projected.values
-                precisions = precisions + projected.precisions
+                projection, projection_precisions = wider.project_measurement(table)
+                weighted_sum = weighted_sum + projection_precisions * projection
+                precisions = precisions + projection_precisions
         table.values = np.divide(
             weighted_sum, precisions, out=np.zeros(table.shape), where=precisions > 0
         )
         table.precisions = precisions
-
-    def _count_public(self, table: MarginalEstimate) -> Floats:
-        """Return the fraction of the public rows in each cell, in the shape of the table.
-
-        Without public rows, the independence estimate is returned.
-        """
-        if not len(self._public):
-            return table.independence_estimate
-        cell = ravel_codes(self._public, table.columns, self._sizes)
-        counts = np.bincount(cell, minlength=math.prod(table.shape))
-        return counts.reshape(table.shape) / len(cell)
 
     def _estimate_effective_size(
         self, tables: Sequence[MarginalEstimate]
@@ -266,30 +259,22 @@ class MarginalModel:
         return effective_sample_size(*evidence), effective_size_posterior(*evidence)
 
 
-class _ShiftEvidence(NamedTuple):
-    """Measured cells of a table as flat arrays, to be passed to `effective_sample_size`."""
+def _shift_evidence(
+    table: MarginalEstimate, n_public: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return the arguments of `effective_sample_size` for the measured cells of a table.
 
-    # squared differences between measured and public fractions, after removing the effects of all
-    # margins
-    squared_differences: Floats
-    variances_per_shift: Floats  # variance of each difference per unit of shift variance
-    noise_variances: Floats  # noise variance of each difference
-    # Degrees of freedom of each difference. The remaining degrees of freedom are fixed by the
-    # margins.
-    degrees_of_freedom: Floats
-
-
-def _shift_evidence(table: MarginalEstimate, n_public: float) -> _ShiftEvidence:
-    """Return the measured cells of a table, which are used to estimate a distribution shift."""
+    These are the squared differences between measured and public fractions without the effects of
+    all margins, their variances per unit of shift variance, their noise variances, and their
+    degrees of freedom. The remaining degrees of freedom are fixed by the margins.
+    """
     # if a column has a single code, margins determine the table and no cell is free
     is_informative = (table.precisions > 0) & (table.residual_noise_share > 0)
+    squared_differences = table.residual()[is_informative] ** 2
     variances_per_shift = shift_variance_scale(table, n_public)[is_informative]
-    return _ShiftEvidence(
-        squared_differences=table.residual()[is_informative] ** 2,
-        variances_per_shift=variances_per_shift,
-        noise_variances=table.residual_noise_share / table.precisions[is_informative],
-        degrees_of_freedom=np.full(len(variances_per_shift), table.residual_noise_share),
-    )
+    noise_variances = table.residual_noise_share / table.precisions[is_informative]
+    degrees_of_freedom = np.full(len(variances_per_shift), table.residual_noise_share)
+    return squared_differences, variances_per_shift, noise_variances, degrees_of_freedom
 
 
 def downward_closure(workload: Iterable[Attributes]) -> list[Attributes]:
@@ -337,16 +322,6 @@ def _nearest_consistent(
     if noise.min() >= 1 / MIN_PRECISION:
         return ipf(means, margins, MAX_IPF_SWEEPS)
     return fit_with_fixed_margins(means, means * noise / prior, means, 1 / noise, margins)
-
-
-def _estimate_tables(tables: Sequence[MarginalEstimate], ratios: Sequence[Floats]) -> None:
-    """Set the estimates and variances of all tables of one width, given their margins."""
-    ratio_of_columns = {table.columns: ratio for table, ratio in zip(tables, ratios, strict=True)}
-    for group in solvable_groups(tables):
-        ratio = np.stack([ratio_of_columns[table.columns] for table in group])
-        for table, fractions in zip(group, _estimate_group(group, ratio), strict=True):
-            table.fractions = fractions
-            _set_deviation_variances(table, fractions)
 
 
 def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:

@@ -10,35 +10,120 @@ is post-processing. The sensitivity is proved in docs/proofs/marginals.md.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from skpublicdp._internal.reproducible import stable_floor
 from skpublicdp.accounting import Gaussian, Noise, Sensitivity, noise_scale
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
-from skpublicdp.query_release.marginals.allocation import allocate_budget
 from skpublicdp.query_release.marginals.count import (
+    WEIGHT_UNITS,
     Attributes,
+    WeightTotals,
     check_codes,
     check_sizes,
     check_workload,
     marginal_tables,
-)
-from skpublicdp.query_release.marginals.intervals import TablePosterior
-from skpublicdp.query_release.marginals.marginal_model import MarginalModel
-from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
-from skpublicdp.query_release.marginals.table import MarginalEstimate, TableMeasurement
-from skpublicdp.query_release.marginals.weights import (
-    WEIGHT_UNITS,
-    WeightTotals,
     weighted_sensitivity,
 )
-from skpublicdp.typing import Floats, Integers
+from skpublicdp.query_release.marginals.intervals import TablePosterior
+from skpublicdp.query_release.marginals.marginal_model import MarginalModel, downward_closure
+from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
+from skpublicdp.query_release.marginals.table import MarginalEstimate, TableMeasurement
+from skpublicdp.typing import Codes, Floats, Integers
+
+N_VARIANCE_BINS = 24
+"""Number of groups into which the cells of each table are binned by prior variance."""
+
+N_GRADIENT_STEPS = 300
+"""Number of multiplicative gradient steps that update the shares."""
+
+
+def allocate_budget(model: MarginalModel, precision: float, power: int) -> Floats:
+    """Return each table's share of the budget, computed by multiplicative gradient descent.
+
+    The objective is the sum of the expected posterior variances of all cells. The cells of each
+    table are weighted by the number of workload marginals that contain the table. The objective
+    depends only on public and released numbers.
+
+    Parameters
+    ----------
+    model : MarginalModel
+        The model, fitted to the measurements of the first round.
+    precision : float
+        Inverse noise variance of each cell of a table that receives the entire budget.
+    power : int
+        Exponent of the precision: a table that receives the share s has s**power times the
+        precision given by the entire budget. The exponent is 1 for Gaussian noise and 2 for Laplace
+        noise.
+
+    Returns
+    -------
+    ndarray of shape (n_tables,)
+        The shares, which sum to 1.
+    """
+    tables = list(model.tables.values())
+    n_tables = len(tables)
+    variance, precision_so_far, weight, table_index = _bin_cells(model)
+    # start with equal shares, and compute projection weights for the corresponding noise
+    transfer = _transfer_matrix(tables, noise=n_tables**power / precision)
+    transposed = transfer.T  # a transposition in the loop would dominate the run time
+    shares: Floats = np.full(n_tables, 1 / n_tables)
+    for _ in range(N_GRADIENT_STEPS):
+        table_precision = precision * shares**power
+        cell_precision = precision_so_far + (transfer @ table_precision)[table_index]
+        posterior_variance = variance / (1 + variance * cell_precision)
+        # a cell's variance falls by its square per unit of precision of its table
+        table_gain = np.bincount(table_index, weight * posterior_variance**2, minlength=n_tables)
+        # negative derivative with respect to each share, up to a factor; equal for all tables at
+        # the optimum
+        share_gain = (transposed @ table_gain) * shares ** (power - 1)
+        shares = shares * np.sqrt(share_gain)
+        shares /= shares.sum()
+    return shares
+
+
+def _bin_cells(model: MarginalModel) -> tuple[Floats, Floats, Floats, Codes]:
+    """Group the cells of each table by prior variance into bins of nearly equal size.
+
+    Optimising over bins rather than cells saves time. Returns four arrays of shape (n_bins,): the
+    mean prior variance, the mean precision of the measurements so far, the number of cells times
+    the number of marginals in the workload that contain the table, and the index of the table.
+    """
+    n_uses = Counter(margin for columns in model.workload for margin in downward_closure([columns]))
+    variances, precisions, weights, table_indices = [], [], [], []
+    for i, table in enumerate(model.tables.values()):
+        variance = table.prior_variance().ravel()
+        precision = table.precisions.ravel()
+        increasing = np.argsort(variance, kind="stable")
+        n_bins = min(N_VARIANCE_BINS, len(variance))
+        for cells in np.array_split(increasing, n_bins):
+            variances.append(variance[cells].mean())
+            precisions.append(precision[cells].mean())
+            weights.append(float(len(cells) * n_uses[table.columns]))
+            table_indices.append(i)
+    return np.array(variances), np.array(precisions), np.array(weights), np.array(table_indices)
+
+
+def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr_matrix:
+    """Return the precision with which a measurement of one table also measures its margins."""
+    index_of = {table.columns: i for i, table in enumerate(tables)}
+    n_tables = len(tables)
+    matrix = sp.lil_matrix((n_tables, n_tables))
+    for i, table in enumerate(tables):
+        matrix[i, i] = 1.0
+        for wider in table.supermarginals:
+            j = index_of[wider.columns]
+            matrix[i, j] = wider.information_share(table, noise)
+    return matrix.tocsr()
+
 
 MAX_FIRST_ROUND_SHARE = Fraction(1, 2)
 """Maximum share of the budget for the first round, which was chosen in benchmarks/ablate.py."""
@@ -241,15 +326,15 @@ def release_tables(
     )
     counts = _split_tables(count(list(model.tables)), model.tables)
 
-    first_round = _plan_first_round(model, noise, ledger, units)
-    _check_noise_scale(first_round, noise, ledger, units)
-    first_noise = noise.scaled(first_round.share)
-    measurements = _measure(counts, units, first_noise, first_round.table_shares, ledger)
+    first_share, table_shares = _plan_first_round(model, noise, ledger, units)
+    first_noise = noise.scaled(first_share)
+    _check_noise_scale(first_noise, table_shares, ledger, units)
+    measurements = _measure(counts, units, first_noise, table_shares, ledger)
     if weight_totals is not None:
         units, measurements = _refine_total(units, weight_totals, measurements)
     model.update(measurements)
 
-    second_noise = noise.scaled(1 - first_round.share)
+    second_noise = noise.scaled(1 - first_share)
     table_shares = _plan_second_round(model, second_noise, ledger, units)
     model.update(_measure(counts, units, second_noise, table_shares, ledger))
 
@@ -359,18 +444,12 @@ def _released_tables(model: MarginalModel, sizes: Attributes, *, gaussian: bool)
     )
 
 
-class _FirstRound(NamedTuple):
-    """Budget of a marginal release's first round, and its allocation to the tables."""
-
-    share: Fraction  # share of the entire budget
-    # share of the round's budget that each table receives, which is 0 for unmeasured tables
-    table_shares: dict[Attributes, Fraction]
-
-
 def _plan_first_round(
     model: MarginalModel, noise: Noise, ledger: Ledger, units: _RowUnits
-) -> _FirstRound:
-    """Plan the first round, whose share of the budget is split evenly over the measured tables.
+) -> tuple[Fraction, dict[Attributes, Fraction]]:
+    """Return the first round's share of the budget, and the share of the round for each table.
+
+    The round is split evenly over the measured tables, and other tables receive a share of 0.
 
     The round receives the share at which the noise variance of a count equals n, since the sampling
     variance is of the same order. With Gaussian noise, all tables are measured, since the
@@ -404,17 +483,17 @@ def _plan_first_round(
     shares = {
         columns: table_share if used else Fraction(0) for columns, used in is_measured.items()
     }
-    return _FirstRound(share, shares)
+    return share, shares
 
 
 def _check_noise_scale(
-    first_round: _FirstRound, noise: Noise, ledger: Ledger, units: _RowUnits
+    first_noise: Noise, table_shares: dict[Attributes, Fraction], ledger: Ledger, units: _RowUnits
 ) -> None:
     """Raise a ValueError if the noise of the first round exceeds the sampler's range."""
-    smallest_event = noise.scaled(first_round.share * max(first_round.table_shares.values()))
+    smallest_event = first_noise.scaled(max(table_shares.values()))
     if not noise_is_representable(smallest_event, ledger.for_person(units.sensitivity)):
         raise ValueError(
-            f"The noise for {len(first_round.table_shares)} tables is too large to be drawn at "
+            f"The noise for {len(table_shares)} tables is too large to be drawn at "
             f"epsilon = {float(ledger.epsilon):g}. Release fewer tables."
         )
 

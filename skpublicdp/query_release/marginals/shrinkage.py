@@ -17,10 +17,12 @@ from numpy.typing import NDArray
 from scipy.special import gammaln
 
 from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
-from skpublicdp.query_release.marginals.ipf import MAX_IPF_SWEEPS, SMALLEST_POSITIVE, ipf
 from skpublicdp.query_release.marginals.table import (
+    MAX_IPF_SWEEPS,
     MIN_UNEXPLAINED_SHARE,
+    SMALLEST_POSITIVE,
     MarginalEstimate,
+    ipf,
     stack_margins,
 )
 from skpublicdp.typing import Codes, Floats
@@ -82,19 +84,14 @@ class CellBatch(NamedTuple):
         return CellBatch(*(array[cells] for array in self))
 
 
-class ShrunkPrior(NamedTuple):
-    """Prior of each cell, averaged over the scale g, as arrays of shape (n_cells,)."""
-
-    mean: Floats  # prior mean, between the independence estimate and the public fraction
-    variance_factor: Floats  # prior variance, divided by the fraction
-    # weight of the prior relative to the measured value, which is infinite for unmeasured cells
-    ratio: Floats
-
-
 def shrink_to_margins(
     cells: CellBatch, starts: NDArray[np.integer], effective_size: float
-) -> ShrunkPrior:
+) -> Floats:
     """Return each cell's empirical Bayes prior, shrunk towards the independence estimate.
+
+    The rows of the result, of shape (3, n_cells), are the prior mean, the variance factor (the
+    prior variance divided by the mean and the unexplained share), and the weight of the prior
+    relative to the measurement, which is infinite for an unmeasured cell.
 
     Parameters
     ----------
@@ -111,14 +108,14 @@ def shrink_to_margins(
     )
     table_of_cell = np.searchsorted(starts, np.arange(n_cells), side="right") - 1
     mixtures = _fit_table_mixtures(cells, table_of_cell, len(starts), effective_size)
-    prior_mean, variance_factor, ratio = np.empty((3, n_cells))
+    priors = np.empty((3, n_cells))
     for start in range(0, n_cells, MAX_TRAINING_CELLS):
         block = slice(start, start + MAX_TRAINING_CELLS)
-        prior = _average_over_scales(
-            cells.select(block), mixtures[:, table_of_cell[block]], effective_size
+        mixture_of_cell = mixtures[:, table_of_cell[block]]
+        priors[:, block] = _average_over_scales(
+            cells.select(block), mixture_of_cell, effective_size
         )
-        prior_mean[block], variance_factor[block], ratio[block] = prior
-    return ShrunkPrior(prior_mean, variance_factor, ratio)
+    return priors
 
 
 def _fit_table_mixtures(
@@ -161,8 +158,8 @@ def _fit_table_mixtures(
 
 def _average_over_scales(
     cells: CellBatch, mixture_of_cell: Floats, effective_size: float
-) -> ShrunkPrior:
-    """Return the prior of each cell, averaged over the posterior of the cell's scale g.
+) -> tuple[Floats, Floats, Floats]:
+    """Return the rows of `shrink_to_margins`, averaged over the posterior of each cell's scale g.
 
     Each scale has a separate prior mean. Means are weighted by the posterior of the scale and by
     the prior's weight in the estimate of the cell.
@@ -176,14 +173,12 @@ def _average_over_scales(
     effective_size : float
         Effective size of the public sample, in private rows.
     """
-    base, public = cells.independence_estimate, cells.public
     log_likelihoods = log_likelihood(cells, effective_size)
     weights = np.exp(log_likelihoods - log_likelihoods.max(axis=0)) * mixture_of_cell
     weights /= weights.sum(axis=0)
     # variance factors and means for each scale, shape (n_scales, n_cells)
-    factor = DEVIATION_SCALES * np.sqrt(base)
-    factor_given_public = factor / (1 + factor * effective_size)
-    means = base + factor_given_public * effective_size * (public - base)
+    factor = DEVIATION_SCALES * np.sqrt(cells.independence_estimate)
+    means, factor_given_public = prior_given_public(cells, factor, effective_size)
     means = np.maximum(means, MIN_INDEPENDENCE_ESTIMATE)
     prior_weights = weights / (1 + factor_given_public * means * cells.precisions)
     prior_share = prior_weights.sum(axis=0)
@@ -194,7 +189,7 @@ def _average_over_scales(
         out=np.full(len(prior_share), np.inf),
         where=prior_share < 1 - 1e-12,  # otherwise the cell is unmeasured, up to rounding
     )
-    return ShrunkPrior(mean, (weights * factor_given_public).sum(axis=0), ratio)
+    return mean, (weights * factor_given_public).sum(axis=0), ratio
 
 
 def _fit_mixture(
@@ -258,25 +253,40 @@ def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
     -------
     ndarray of shape (n_scales, n_cells)
     """
-    base, public = cells.independence_estimate, cells.public
+    base = cells.independence_estimate
     factor = DEVIATION_SCALES * np.sqrt(base)  # variance factors, (n_scales, n_cells)
-    public_log_likelihood = np.zeros((len(DEVIATION_SCALES), len(base)))
+    public_log_likelihood = np.zeros(factor.shape)
     if effective_size:
         # undo the reduction in a raked table's deviations that is due to its margins
-        deviation = (public - base) / np.sqrt(cells.unexplained_share)
+        deviation = (cells.public - base) / np.sqrt(cells.unexplained_share)
         count = np.maximum(effective_size * (base + deviation), 0)
         public_log_likelihood = _public_log_likelihood(count, base, factor, effective_size)
+
     # if a column has a single code, margins determine the table and no cell is free
     is_free = cells.residual_noise_share > 0
     is_measured = is_free & (cells.precisions > 0)
-    noise = np.divide(
-        cells.residual_noise_share, cells.precisions, out=np.ones(len(base)), where=is_measured
-    )
-    factor_given_public = factor / (1 + factor * effective_size)
-    expected = base + factor_given_public * effective_size * (public - base)
-    variance = factor_given_public * np.maximum(expected, 0) * cells.unexplained_share + noise
-    normal = -0.5 * ((cells.values - expected) ** 2 / variance + np.log(variance))
+    noise = np.ones(len(base))
+    np.divide(cells.residual_noise_share, cells.precisions, out=noise, where=is_measured)
+    expected, factor_given_public = prior_given_public(cells, factor, effective_size)
+    prior_variance = factor_given_public * np.maximum(expected, 0)
+    variance = prior_variance * cells.unexplained_share + noise
+    squared_deviation = (cells.values - expected) ** 2
+    normal = -0.5 * (squared_deviation / variance + np.log(variance))
     return np.where(is_free, public_log_likelihood, 0) + np.where(is_measured, normal, 0)
+
+
+def prior_given_public(
+    cells: CellBatch, factor: Floats, public_size: float
+) -> tuple[Floats, Floats]:
+    """Return the mean and the variance factor of each cell's prior, given the public rows.
+
+    Without public rows, the mean is the independence estimate. The public rows count as
+    `public_size` observations with the variance factor 1.
+    """
+    base = cells.independence_estimate
+    factor_given_public = factor / (1 + factor * public_size)
+    mean = base + factor_given_public * public_size * (cells.public - base)
+    return mean, factor_given_public
 
 
 def _public_log_likelihood(
@@ -330,23 +340,28 @@ def set_independence_estimates(group: Sequence[MarginalEstimate]) -> None:
     n_columns = len(group[0].columns)
     shape = (len(group), *group[0].shape)
     if n_columns == 1:
-        estimates, shares = np.full(shape, 1 / shape[1]), np.full(shape, 1 - 1 / shape[1])
+        estimates = np.full(shape, 1 / shape[1])
+        shares = np.full(shape, 1 - 1 / shape[1])
     else:
-        estimates, shares = np.ones(shape), np.ones(shape)
+        estimates = np.ones(shape)
+        shares = np.ones(shape)
         for axis in range(n_columns):
-            one_way = np.stack([_one_way_margin(table, axis) for table in group])
-            estimates, shares = estimates * one_way, shares * (1 - one_way)
+            # the first margins are the single columns, in order
+            one_way_margins = [
+                table.submarginals[axis].estimate.reshape(
+                    table.broadcast_shape(table.submarginals[axis])
+                )
+                for table in group
+            ]
+            one_way = np.stack(one_way_margins)
+            estimates = estimates * one_way
+            shares = shares * (1 - one_way)
         if n_columns > 2:
             estimates = ipf(np.ones(shape), stack_margins(group), MAX_IPF_SWEEPS)
+    shares = np.maximum(shares, MIN_UNEXPLAINED_SHARE)
     for i, table in enumerate(group):
         table.independence_estimate = estimates[i]
-        table.unexplained_share = np.maximum(shares[i], MIN_UNEXPLAINED_SHARE)
-
-
-def _one_way_margin(table: MarginalEstimate, axis: int) -> Floats:
-    """Return the estimate for one column of a table, in a shape that can be broadcast."""
-    margin = table.submarginals[axis]  # the first margins are the single columns, in order
-    return margin.estimate.reshape(table.broadcast_shape(margin))
+        table.unexplained_share = shares[i]
 
 
 def rake_public_tables(group: Sequence[MarginalEstimate], n_public: float) -> None:
@@ -407,12 +422,13 @@ def set_shrunk_priors(tables: Sequence[MarginalEstimate], effective_size: float)
         residual_noise_share=np.repeat([table.residual_noise_share for table in tables], n_cells),
     )
     boundaries = np.concatenate([[0], np.cumsum(n_cells)])
-    shrunk = shrink_to_margins(batch, boundaries[:-1], effective_size)
+    priors = shrink_to_margins(batch, boundaries[:-1], effective_size)
     ratios = []
     for table, start, end in zip(tables, boundaries[:-1], boundaries[1:], strict=True):
-        table.prior = shrunk.mean[start:end].reshape(table.shape)
-        table.prior_variance_factor = shrunk.variance_factor[start:end].reshape(table.shape)
-        ratios.append(shrunk.ratio[start:end].reshape(table.shape))
+        mean, variance_factor, ratio = priors[:, start:end].reshape(3, *table.shape)
+        table.prior = mean
+        table.prior_variance_factor = variance_factor
+        ratios.append(ratio)
     return ratios
 
 

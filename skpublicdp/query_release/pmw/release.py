@@ -35,10 +35,10 @@ from skpublicdp.query_release.answers import (
     ReleasedAnswers,
     RowAnswers,
 )
+from skpublicdp.query_release.planning import default_delta
 from skpublicdp.query_release.pmw.cover import QueryCover
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.queries.geometric import HalfspaceQueries
-from skpublicdp.query_release.spending import default_delta
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.rules.population_guarantee import NO_PUBLIC_ROWS, SYNTHETIC_VALUES, no_guarantee
 from skpublicdp.typing import Floats, Integers

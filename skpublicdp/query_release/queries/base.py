@@ -15,9 +15,8 @@ from skpublicdp.guarantees import growth_function
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import PublicBins, bins_at_noise_level
-from skpublicdp.query_release.marginals.weights import WeightColumn
-from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, QueryCover
-from skpublicdp.query_release.pmw.grid_cover import BoxQueryCover
+from skpublicdp.query_release.marginals.count import WeightColumn
+from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, BoxQueryCover, QueryCover
 from skpublicdp.typing import Codes, Floats
 
 Answers = NDArray[np.bool_]
@@ -146,8 +145,10 @@ class QueryClass(BaseEstimator, ABC):
         block_size = max(1, ANSWER_BLOCK // max(1, len(X)))  # queries per block, to limit memory
         for start in range(0, len(Q), block_size):
             block = slice(start, start + block_size)
+            holds = self.holds(Q[block], X)  # (n_block, n)
             # a separate sum for each query, so that its rounding does not depend on other queries
-            totals[block] = [weights[satisfied].sum() for satisfied in self.holds(Q[block], X)]
+            for query, satisfied in enumerate(holds, start):
+                totals[query] = weights[satisfied].sum()
         return totals
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[Any]:
@@ -331,11 +332,14 @@ class BoxQueries(QueryClass):
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Indicate whether each row lies in each box, shape (n_queries, n)."""
-        boxes = self._boxes(self._validated(Q, X.shape[1]))
+        boxes = self._boxes(self._validated(Q, X.shape[1]))  # (n_queries, n_columns, 2)
         inside = np.ones((len(boxes), len(X)), dtype=bool)
         for column in range(X.shape[1]):
-            inside &= X[:, column] >= boxes[:, column, :1]
-            inside &= X[:, column] <= boxes[:, column, 1:]
+            values = X[:, column]
+            low = boxes[:, column, :1]
+            high = boxes[:, column, 1:]
+            inside &= values >= low
+            inside &= values <= high
         return inside
 
     def build_cover(self, X_public: Floats) -> BoxQueryCover:

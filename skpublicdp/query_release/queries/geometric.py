@@ -11,10 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp.data.schema import Schema
 from skpublicdp.guarantees import growth_function
-from skpublicdp.query_release.pmw.grid_cover import MAX_AXIS_CELLS, ProductCover, QuantileAxis
-from skpublicdp.query_release.pmw.halfspace_cover import (
+from skpublicdp.query_release.pmw.cover import (
+    MAX_AXIS_CELLS,
     HalfspaceDichotomies,
     HalfspaceQueryCover,
+    ProductCover,
+    QuantileAxis,
     choose_points,
 )
 from skpublicdp.query_release.queries.base import (
@@ -100,18 +102,20 @@ class HalfspaceQueries(QueryClass):
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Indicate whether each row is in each halfspace, shape (n_queries, n)."""
         Q = self._validated(Q, X.shape[1])
-        answers = np.empty((len(Q), len(X)), dtype=bool)
         normals, offsets = Q[:, :-1], Q[:, -1:]
-        block_size = max(1, SIDE_BLOCK // max(1, len(Q)))
+        n_queries, n_features = normals.shape
+        answers = np.empty((n_queries, len(X)), dtype=bool)
+        block_size = max(1, SIDE_BLOCK // max(1, n_queries))
         for start in range(0, len(X), block_size):
             block = slice(start, start + block_size)
             rows = X[block]
+            projections = np.zeros((n_queries, len(rows)))
             # Loop over columns, since the rounding of a matrix product could depend on other rows.
             # Ignore warnings, since they would reveal huge private values.
             with np.errstate(over="ignore", invalid="ignore"):
-                projections = normals[:, :1] * rows[:, 0]
-                for column in range(1, X.shape[1]):
-                    projections += normals[:, column : column + 1] * rows[:, column]
+                for column in range(n_features):
+                    coefficients = normals[:, column]
+                    projections += np.multiply.outer(coefficients, rows[:, column])
             answers[:, block] = projections >= offsets
         return answers
 
@@ -223,10 +227,13 @@ class StumpQueries(QueryClass):
     def holdout_queries(self, X: Floats) -> Floats:
         """Return stumps at quantiles of the held-out values of each column."""
         quantiles = np.sort(X, axis=0)[holdout_ranks(len(X))]
+        categorical_positions = self._n_codes()
         stumps = []
-        for position, values in enumerate(map(np.unique, quantiles.T)):
-            encoded_column = -1 - position if position in self._n_codes() else position
-            stumps.append(np.column_stack([np.full(len(values), encoded_column), values]))
+        for position, column_quantiles in enumerate(quantiles.T):
+            values = np.unique(column_quantiles)
+            is_categorical = position in categorical_positions
+            encoded_column = np.full(len(values), -1 - position if is_categorical else position)
+            stumps.append(np.column_stack([encoded_column, values]))
         return np.concatenate(stumps)
 
     def nearest_members(self, Q: NDArray[Any], members: ProductCover) -> Codes:

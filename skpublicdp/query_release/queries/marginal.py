@@ -20,9 +20,15 @@ from skpublicdp.data.schema import MISSING, Column, Schema
 from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.data.value_conversion import is_missing
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
-from skpublicdp.query_release.discretize import PublicBins
-from skpublicdp.query_release.marginals.count import combination_ids
-from skpublicdp.query_release.marginals.weights import WeightColumn
+from skpublicdp.query_release.discretize import (
+    DEFAULT_BINS,
+    PublicBins,
+    bin_labels,
+    cuts_from_edges,
+    describe_cells,
+    parse_bins,
+)
+from skpublicdp.query_release.marginals.count import WeightColumn, combination_ids
 from skpublicdp.query_release.pmw.cover import (
     MAX_INCIDENCE_ENTRIES,
     ExplicitCover,
@@ -34,13 +40,6 @@ from skpublicdp.query_release.queries.base import (
     Answers,
     QueryClass,
     one_dimensional_message,
-)
-from skpublicdp.query_release.queries.bin_edges import (
-    DEFAULT_BINS,
-    bin_labels,
-    cuts_from_edges,
-    describe_cells,
-    parse_bins,
 )
 from skpublicdp.typing import Floats, Integers
 
@@ -144,12 +143,15 @@ class MarginalQueries(QueryClass):
 
         `X` contains encoded rows as floats, or integer codes of bins and categories.
         """
-        Q = self._validated(Q, X.shape[1])
+        n_columns = X.shape[1]
+        Q = self._validated(Q, n_columns)
         codes = self._to_codes(X)
         is_inside = np.ones((len(Q), len(codes)), dtype=bool)
-        for column in range(codes.shape[1]):
+        for column in range(n_columns):
             restricting = np.flatnonzero(Q[:, column] != WILDCARD)
-            is_inside[restricting] &= codes[:, column] == Q[restricting, column : column + 1]
+            required_codes = Q[restricting, column]
+            has_code = codes[:, column] == required_codes[:, None]
+            is_inside[restricting] &= has_code
         return is_inside
 
     def weighted_mean(self, Q: NDArray[Any], X: NDArray[Any], weights: Floats) -> Floats:
@@ -166,9 +168,12 @@ class MarginalQueries(QueryClass):
         for number, pattern in enumerate(patterns):
             indices = np.flatnonzero(pattern_of_query.ravel() == number)
             columns = np.flatnonzero(pattern)
-            ids = combination_ids(np.concatenate([codes[:, columns], Q[np.ix_(indices, columns)]]))
-            id_of_row, id_of_query = ids[: len(codes)], ids[len(codes) :]
-            total_of_id = np.bincount(id_of_row, weights=weights, minlength=int(ids.max()) + 1)
+            row_codes = codes[:, columns]
+            query_codes = Q[np.ix_(indices, columns)]
+            ids = combination_ids(np.concatenate([row_codes, query_codes]))
+            id_of_row, id_of_query = np.split(ids, [len(codes)])
+            n_ids = int(ids.max()) + 1
+            total_of_id = np.bincount(id_of_row, weights=weights, minlength=n_ids)
             totals[indices] = total_of_id[id_of_query]
         return totals
 
@@ -200,11 +205,12 @@ class MarginalQueries(QueryClass):
         """
         sizes = self._bins.sizes
         queries = self.all_cells
-        if math.prod(sizes) <= min(MAX_LISTED_CELLS, MAX_INCIDENCE_ENTRIES // len(queries)):
-            codes = np.indices(sizes).reshape(len(sizes), -1).T
-            rows = self._bins.representatives(codes, X_public, self._schema)
-            return ExplicitCover(self.holds, queries, rows)
-        return split_sample_cover(self.holds, queries, X_public)
+        max_cells = min(MAX_LISTED_CELLS, MAX_INCIDENCE_ENTRIES // len(queries))
+        if math.prod(sizes) > max_cells:
+            return split_sample_cover(self.holds, queries, X_public)
+        codes = np.indices(sizes).reshape(len(sizes), -1).T
+        rows = self._bins.representatives(codes, X_public, self._schema)
+        return ExplicitCover(self.holds, queries, rows)
 
     def dual_vc_dimension(self, n_features: int) -> int:
         """Return the bound 2 p for p columns, because cells are boxes (see `RectangleQueries`)."""
@@ -292,18 +298,19 @@ class MarginalQueries(QueryClass):
         """
         if not positions or len(set(positions)) < len(positions):
             raise ValueError("columns must contain one or more distinct columns.")
-        orders, code_names = [], []
+        orders: list[Sequence[int]] = []
         for position in positions:
-            column, size = self._schema.columns[position], self._bins.sizes[position]
-            orders.append(column.display_order if column.categorical else list(range(size)))
-            code_names.append(self.cell_names(position))
-        codes = [axis.ravel() for axis in np.meshgrid(*orders, indexing="ij")]
-        cells = np.full((len(codes[0]), len(self._bins.sizes)), WILDCARD)
-        cells[:, list(positions)] = np.stack(codes, axis=1)
-        names = [
-            [column_names[code] for code in column_codes]
-            for column_names, column_codes in zip(code_names, codes, strict=True)
-        ]
+            column = self._schema.columns[position]
+            all_codes = range(self._bins.sizes[position])
+            orders.append(column.display_order if column.categorical else all_codes)
+        axes = np.meshgrid(*orders, indexing="ij")
+        codes = np.stack([axis.ravel() for axis in axes], axis=1)  # (n_cells, n_positions)
+        cells = np.full((len(codes), len(self._bins.sizes)), WILDCARD)
+        cells[:, list(positions)] = codes
+        names = []
+        for position, column_codes in zip(positions, codes.T, strict=True):
+            column_names = self.cell_names(position)
+            names.append([column_names[code] for code in column_codes])
         return cells, names
 
     def cell_names(self, position: int) -> list[Any]:
@@ -330,11 +337,13 @@ class MarginalQueries(QueryClass):
         The class must be bound to a schema (`bind`).
         """
         check_cover_size(self._n_cells())
+        sizes = self._bins.sizes
         queries = []
         for table in self.tables(self._schema):
-            codes = np.indices([self._bins.sizes[column] for column in table])
-            table_queries = np.full((codes[0].size, len(self._bins.sizes)), WILDCARD)
-            table_queries[:, list(table)] = codes.reshape(len(table), -1).T
+            codes = np.indices([sizes[column] for column in table])
+            codes = codes.reshape(len(table), -1).T  # (n_cells, n_table_columns)
+            table_queries = np.full((len(codes), len(sizes)), WILDCARD)
+            table_queries[:, list(table)] = codes
             queries.append(table_queries)
         return np.concatenate(queries)
 
