@@ -679,7 +679,14 @@ PARAMETERS = {
         ("a text as epsilon", r"'epsilon'.*Got '1'", {"epsilon": "1"}),
         ("NaN epsilon", r"'epsilon'.*Got nan", {"epsilon": float("nan")}),
         ("no budget", r"'budget'.*Got 3", {"budget": 3}),
+        ("infinite epsilon", r"'epsilon'.*Got inf", {"epsilon": float("inf")}),
         ("half a row", r"'max_rows_per_group'.*Got 0", {"max_rows_per_group": 0}),
+        ("all of delta", r"'delta'.*Got 1", {"delta": 1.0}),
+        ("an alpha of 2", r"'alpha'.*Got 2", {"alpha": 2}),
+        ("no beta", r"'beta'.*Got 0", {"beta": 0}),
+        ("half a public row", r"'public_weight'.*Got 0.5", {"public_weight": 0.5}),
+        ("a text as hypotheses", r"'hypotheses'.*Got 'trees'", {"hypotheses": "trees"}),
+        ("another method", r"'method'.*Got 'best'", {"method": "best"}),
     ]
 }
 

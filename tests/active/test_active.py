@@ -42,7 +42,7 @@ from skpublicdp.accounting import (
     subsampled_epsilon,
 )
 from skpublicdp.active import SubsamplingActiveLearner
-from skpublicdp.exceptions import PrivacyBudgetError, SlicedPublicDataWarning
+from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.label_boost import LabelBoostClassifier
 from tests import ROOT
@@ -636,14 +636,6 @@ class TestFit:
         with pytest.raises(ValueError, match="parameter 'epsilon'"):
             SubsamplingActiveLearner(NoBudget()).query(X_FEW)
 
-    def test_errors_quote_no_private_value(self):
-        learner, asked = self.asked()
-        y = np.full(40, -1.0)
-        y[asked] = 0.123456
-        with pytest.raises(ValueError) as error:
-            learner.fit(X_FEW, y)
-        assert "0.12" not in str(error.value)
-
     @pytest.mark.parametrize("public", [None, [[0.25], [0.5], [0.75]]])
     def test_every_label_is_known_to_a_base_learner_that_cannot_be_told(self, public):
         """Which labels were drawn is not what it may tell: one more row for each."""
@@ -664,13 +656,6 @@ class TestFit:
         assert model.predict_proba(X_FEW).shape == (40, 2)
         assert not hasattr(model, "decision_function")
         assert not hasattr(SubsamplingActiveLearner(Recorder()), "predict_proba")
-
-    def test_public_rows_must_be_usable(self):
-        learner = SubsamplingActiveLearner(Recorder(), n_labels=5)
-        with pytest.raises(ValueError, match=r"X_public .* NaN"):
-            learner.fit(X_FEW, Y_FEW, X_public=np.array([[np.nan]]))
-        with pytest.warns(SlicedPublicDataWarning, match="as many rows as X"):
-            learner.fit(X_FEW, Y_FEW, X_public=X_FEW.copy())
 
     def test_public_rows_are_handed_on(self):
         learner, _ = self.asked()
