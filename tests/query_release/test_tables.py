@@ -1,18 +1,16 @@
 """Released tables: formats of queries about cells, intervals, tables, and scikit-learn."""
 
-import itertools
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.exceptions import UnmeasuredWarning
-from skpublicdp.query_release import CustomQueries, MarginalQueries
+from skpublicdp.query_release import MarginalQueries
 from tests.helpers import FALSE_ALARM
 
 N, M = 5000, 200
@@ -146,17 +144,6 @@ class TestIntervals:
             with pytest.raises(ValueError, match="level"):
                 release.interval(Q, level)
 
-    def test_width_falls_with_budget_and_rows(self):
-        Q = {"age": 20, "job": "farm"}
-        runs = [
-            fitted(epsilon=0.05).interval(Q),
-            fitted(epsilon=5).interval(Q),
-            fitted(rows=people(50_000, 0), epsilon=5).interval(Q),
-        ]
-        widths = [float(np.diff(found[0])[0]) for found in runs]
-        assert widths == sorted(widths, reverse=True)
-        assert widths[2] < widths[0] / 4
-
     def test_expected_error(self, release):
         errors = [fitted(epsilon=epsilon).expected_error_ for epsilon in (0.05, 0.5, 5)]
         assert errors == sorted(errors, reverse=True)
@@ -190,29 +177,6 @@ class TestTable:
         summed = table.groupby("age")["fraction"].sum()
         np.testing.assert_allclose(summed[one["age"]], one["fraction"], atol=1e-6)
 
-    def test_dict(self):
-        rows = PEOPLE.to_numpy(dtype=object)
-        release = fitted(None, rows, PUBLIC.to_numpy(dtype=object))
-        table = release.table([0, 2])
-        assert isinstance(table, dict)
-        assert list(table) == ["x0", "x2", "fraction", "low", "high"]
-        assert table["fraction"].sum() == pytest.approx(1)
-
-    def test_numbers_in_bins(self):
-        generator = np.random.default_rng(0)
-        rows = generator.normal(size=(N, 2))
-        release = fitted(MarginalQueries(bins=4), rows, generator.normal(size=(M, 2)))
-        table = release.table(0)
-        assert len(table["x0"]) == 4
-        # without declared bounds, the outer bins also count the numbers beyond the public range
-        first, last = table["x0"][0], table["x0"][-1]
-        assert (first[:3], last[:2]) == ("<= ", "> ")
-        names = [f"-inf to {first[3:]}", *table["x0"][1:-1], f"{last[2:]} to inf"]
-        ends = [tuple(map(float, name.split(" to "))) for name in names]
-        assert all(one[1] == other[0] for one, other in itertools.pairwise(ends))
-        counts = [((rows[:, 0] > low) & (rows[:, 0] <= high)).mean() for low, high in ends]
-        np.testing.assert_allclose(table["fraction"], counts, atol=0.02)
-
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
@@ -224,14 +188,6 @@ class TestTable:
     def test_invalid_columns(self, release, columns, message):
         with pytest.raises(ValueError, match=message):
             release.table(columns)
-
-    def test_no_table_of_custom_queries(self):
-        mine = fitted(CustomQueries(lambda rows: rows["age"] > 30))
-        with pytest.raises(ValueError, match="requires a release"):
-            mine.table("age")
-        assert mine.answer([[0]])[0] == pytest.approx((PEOPLE["age"] > 30).mean(), abs=0.03)
-        low, high = mine.interval([[0]])[0]
-        assert low < mine.answer([[0]])[0] < high
 
 
 class TestColumnMethods:
@@ -303,7 +259,3 @@ class TestScikitLearn:
             truth = shares.reindex(table[column], fill_value=0)
             errors += np.abs(table["fraction"].to_numpy() - truth.to_numpy()).tolist()
         assert release.score(held_out) == pytest.approx(-np.mean(errors))
-
-    def test_clone(self, release):
-        again = clone(release).fit(PEOPLE, X_public=PUBLIC)
-        pd.testing.assert_frame_equal(again.table(["age", "job"]), release.table(["age", "job"]))
