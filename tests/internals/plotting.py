@@ -1,5 +1,4 @@
 """Internal names of plotting that tests use."""
 
-from skpublicdp.plotting.polytope_display import clip_rectangle
 from skpublicdp.plotting.shape_display import find_limits
 from skpublicdp.plotting.shape_selection import find_shapes
