@@ -120,11 +120,6 @@ def test_deviations_of_trees_are_known_where_leaves_were_measured(models):
     assert not any(tree.deviations.any() for tree in models["votes"].trees_)
 
 
-def test_importances_are_not_negative(models):
-    for model in models.values():
-        assert (model.feature_importances_ >= 0).all()
-
-
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.UnknownCategoriesWarning")
 def test_local_explanations_print_the_strongest_first(models):
     text = str(models["two"].explain_local(NEW[:2]))
@@ -160,15 +155,6 @@ def test_explain_for_each_type_of_target(models):
     assert models["number"].explain().startswith("mean outcome of an average public row: ")
     assert "\n    tree 1\n        if " in models["votes"].explain()
     assert "\n    if " in models["two"].explain()
-
-
-@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
-def test_explain_without_public_rows():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 2))
-    clf = SemiPrivateBoostingClassifier(bounds=(-4, 4), random_state=0)
-    text = clf.fit(X, X[:, 0] > 0).explain()
-    assert text.startswith("log-odds of True of an average row of the data-independent grid: ")
 
 
 def test_merge_bins_minimises_the_squared_error():

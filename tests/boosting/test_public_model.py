@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -427,16 +426,6 @@ def test_streamed_rows_have_the_same_public_model(tmp_path):
             found.append(clf.decision_function(public))
         np.testing.assert_array_equal(*found[-2:])
         assert clf.public_weight_
-
-
-def test_clones_keep_fitted_models():
-    clf = SemiPrivateBoostingClassifier(public_model=TRUTH)
-    assert clone(clf).public_model is TRUTH
-    unfitted = SemiPrivateBoostingClassifier(public_model=LogisticRegression())
-    assert clone(unfitted).public_model is not unfitted.public_model
-    search = GridSearchCV(clf.set_params(random_state=0), {"epsilon": [1, 2]}, cv=2)
-    search.fit(PUBLIC, PUBLIC_Y, X_public=NEW[:100])
-    assert search.best_estimator_.public_model_ is TRUTH
 
 
 # Refusals

@@ -202,12 +202,6 @@ class TestRows:
         predicted = np.array([[1.0], [2.0], [3.0], [np.nan]])
         assert self.scores(self.y, predicted).mae == pytest.approx((0 + 1 + 0 + 4) / 4)
 
-    def test_containers(self):
-        y = np.array(self.y)
-        nullable = pd.Series(y).astype("Float64")
-        for column in (y, list(y), pd.Series(y), nullable, y[:, None], y.astype(np.float32)):
-            assert self.scores(column).mae == pytest.approx(0.25)
-
     def test_hidden_outcomes_are_missing(self):
         y = np.ma.MaskedArray(self.y, [False, False, False, True])
         assert self.scores(y).mae == pytest.approx(1.25)

@@ -5,7 +5,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
@@ -16,7 +15,6 @@ from skpublicdp import (
     LabelBoostClassifier,
     PAPQueryRelease,
     PrivacyBudget,
-    PublicFit,
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
@@ -93,21 +91,6 @@ def test_a_fit_is_an_entry():
     assert [entry.event for entry in entries] == [first.privacy_.event, second.privacy_.event]
     assert budget.spent().epsilon == 0.5
     assert learner().fit(X, Y, X_public=X_PUBLIC).privacy_.entry is None
-
-
-def test_fourteen_fits_of_a_tenth():
-    budget = PrivacyBudget(1, 1e-6, for_tests=True)
-    estimator = learner(epsilon=0.1, budget=budget)
-    for number in range(14):
-        assert estimator.fit(X, Y, X_public=X_PUBLIC).privacy_.entry == number + 1
-    with pytest.raises(PrivacyBudgetError, match=r"requests ε = 0\.1"):
-        estimator.fit(X, Y, X_public=X_PUBLIC)
-    assert (
-        learner(budget=PrivacyBudget(1, 1e-6, for_tests=True))
-        .fit(X, Y, X_public=X_PUBLIC)
-        .privacy_.entry
-        == 1
-    )
 
 
 def test_a_failed_validation_spends_nothing():
@@ -196,21 +179,6 @@ def test_a_grid_search_charges_exactly_the_sum(n_jobs):
     assert search.best_estimator_.privacy_.entry == 16
     assert search.best_estimator_.budget is budget
     assert {entry.n_rows for entry in budget.ledger} == {48, 60}
-
-
-def test_a_grid_search_in_a_pipeline():
-    budget = PrivacyBudget(10.0, for_tests=True)
-    with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = Pipeline(
-            [("scale", PublicFit()), ("clf", learner(budget=budget))],
-            transform_input=["X_public"],
-        )
-        grid = {f"clf__{name}": values for name, values in GRID.items()}
-        search = GridSearchCV(pipeline, grid, cv=KFold(5), n_jobs=2)
-        search.fit(X, Y, X_public=X_PUBLIC)
-    best = exact_fraction(search.best_params_["clf__epsilon"])
-    assert budget.spent().epsilon == float(3 + best)
-    assert [entry.who for entry in budget.ledger] == ["SemiPrivateClassifier"] * 16
 
 
 def test_cross_val_score_charges_each_fold():
