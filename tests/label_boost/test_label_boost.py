@@ -30,7 +30,6 @@ from skpublicdp.exceptions import (
     NoPublicDataWarning,
     SlicedPublicDataWarning,
 )
-from skpublicdp.guarantees import n_label_boost
 from skpublicdp.hypotheses import (
     Conjunctions,
     DecisionTrees,
@@ -48,7 +47,6 @@ from tests.internals.base_learner import check_base, fit_base
 from tests.internals.label_boost import (
     all_labelings,
     log_n_labelings,
-    max_relabelled_rows,
     record_stages,
     rounds_epsilon,
     tight_plan,
@@ -719,16 +717,3 @@ def test_ties_are_drawn_anew():
     assert random_order(4, TiedWords(top, 5, 5, 1)).tolist() == [3, 2, 1, 0]
     # the top word is too high
     assert random_indices(3, 2, TiedWords(top, 5)).tolist() == [5 % 3, 4 % 3]
-
-
-def test_the_most_rows_of_the_docstring_of_the_sizes():
-    limits = {
-        255: (Rectangles(), 2),
-        2048: (Halfspaces(), 2),
-        11584: (Intervals(), 1),
-        None: (Stumps(), 3),
-    }
-    for limit, (hypotheses, n_features) in limits.items():
-        assert max_relabelled_rows(hypotheses, n_features) == limit
-        assert limit is None or str(limit) in n_label_boost.__doc__
-    assert max_relabelled_rows(Rectangles(), 1) == 11584

@@ -552,30 +552,6 @@ def test_it_survives_a_pickle():
     assert numbers_of(other) == numbers_of(scores)
 
 
-class TestContainersAndOrders:
-    X = np.random.default_rng(5).normal(size=(400, 1))
-    Y = np.where(X[:, 0] + np.random.default_rng(6).normal(size=400) > 0, "yes", "no")
-    MODEL = LogisticRegression().fit(X, Y)
-
-    def test_classes_may_be_listed_in_any_order(self):
-        one, other = (
-            private_scores(
-                self.MODEL,
-                self.X,
-                self.Y,
-                epsilon=1e5,
-                classes=classes,
-                pos_label="yes",
-                random_state=0,
-            )
-            for classes in (["no", "yes"], ["yes", "no"])
-        )
-        assert one.roc_auc == pytest.approx(other.roc_auc, abs=1e-3)
-        assert one.roc_auc == pytest.approx(
-            roc_auc_score(self.Y == "yes", self.MODEL.predict_proba(self.X)[:, 1]), abs=0.01
-        )
-
-
 class TestStreamsAndPersons:
     n = 600
     x = np.random.default_rng(7).random(n)

@@ -6,8 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
 
 import skpublicdp
@@ -181,35 +180,6 @@ def test_a_grid_search_charges_exactly_the_sum(n_jobs):
     assert {entry.n_rows for entry in budget.ledger} == {48, 60}
 
 
-def test_cross_val_score_charges_each_fold():
-    budget = PrivacyBudget(1.0, for_tests=True)
-    cross_val_score(
-        learner(epsilon=0.1, budget=budget),
-        X,
-        Y,
-        cv=KFold(5),
-        params={"X_public": X_PUBLIC},
-        n_jobs=2,
-    )
-    assert budget.spent().epsilon == 0.5
-
-
-@pytest.mark.filterwarnings("ignore:One or more of the test scores")
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_a_cap_in_the_middle_leaves_nan_in_a_lenient_search(n_jobs):
-    budget = PrivacyBudget(1.0, for_tests=True)
-    search = GridSearchCV(learner(budget=budget), GRID, cv=KFold(5), n_jobs=n_jobs, refit=False)
-    with pytest.warns(FitFailedWarning, match="total of 15"):
-        search.fit(X, Y, X_public=X_PUBLIC)
-    scores = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(5)]).T
-    spent = [entry.event.epsilon for entry in budget.ledger]
-    assert sum(spent) <= 1
-    for epsilon, of_candidate in zip(GRID["epsilon"], scores, strict=True):
-        assert np.isfinite(of_candidate).sum() == spent.count(exact_fraction(epsilon))
-    if n_jobs is None:  # else workers overtake each other
-        assert np.isnan(scores).astype(int).tolist() == [[0] * 5, [0, 0, 1, 1, 1], [1] * 5]
-
-
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_a_cap_in_the_middle_stops_a_strict_search(n_jobs):
     """The last with workers: its error ends them, and others would take seconds to start."""
@@ -226,17 +196,6 @@ def test_a_cap_in_the_middle_stops_a_strict_search(n_jobs):
         assert spent == [Fraction(1, 10)] * 5 + [Fraction(2, 10)] * 2
         assert budget.remaining("pure") == 0.1
     assert budget.spent().epsilon <= 1.0
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
-@pytest.mark.filterwarnings("ignore:One or more of the test scores")
-def test_a_search_that_cannot_pay_for_its_refit_says_so():
-    budget = PrivacyBudget(0.5, for_tests=True)
-    search = GridSearchCV(learner(epsilon=0.1, budget=budget), {"alpha": [0.1]}, cv=KFold(5))
-    with pytest.raises(PrivacyBudgetError, match="nothing is left"):
-        search.fit(X, Y, X_public=X_PUBLIC)
-    assert len(budget.ledger) == 5
-    assert not hasattr(search.best_estimator_, "hypothesis_")
 
 
 KINDS = {
