@@ -576,10 +576,7 @@ class TestFit:
 
     def test_the_pool_and_the_parameters_are_those_of_query(self):
         learner, _ = self.asked()
-        with pytest.raises(
-            ValueError,
-            match="called with 40",
-        ):
+        with pytest.raises(ValueError, match="called with 40"):
             learner.fit(X_FEW[:-1], Y_FEW[:-1])
         learner.set_params(n_labels=5)
         with pytest.raises(ValueError, match="Call query again"):
@@ -915,10 +912,7 @@ class TestPersons:
         learner.query(X_FEW, groups=groups)
         with pytest.raises(ValueError, match="Call query again"):
             learner.fit(X_FEW, Y_FEW, groups=groups[::-1])
-        for call in (
-            lambda: learner.query(X_FEW),
-            lambda: learner.fit(X_FEW, Y_FEW),
-        ):
+        for call in (lambda: learner.query(X_FEW), lambda: learner.fit(X_FEW, Y_FEW)):
             with pytest.raises(ValueError, match="max_rows_per_group=2"):
                 call()
         assert learner.fit(X_FEW, Y_FEW, groups=groups).privacy_.n_private == 27

@@ -257,24 +257,15 @@ def test_no_public_rows():
     [
         ({"outcome_bounds": None}, "Pass outcome_bounds="),
         ({"outcome_bounds": None, "y_public": np.full(300, np.nan)}, "Pass outcome_bounds="),
-        (
-            {"outcome_bounds": None, "y_public": np.full(300, 7.0)},
-            "public outcomes",
-        ),
+        ({"outcome_bounds": None, "y_public": np.full(300, 7.0)}, "public outcomes"),
         ({"outcome_bounds": (3, 1)}, "low < high"),
         ({"outcome_bounds": (0, np.inf)}, "low < high"),
         ({"outcome_bounds": 3.0}, "outcome_bounds"),
         ({"y": np.where(np.arange(5000) == 3, np.nan, Y)}, "must be finite"),
         ({"y": np.where(np.arange(5000) == 3, np.inf, Y)}, "must be finite"),
-        (
-            {"y": np.where(np.arange(5000) == 3, "a secret", "1")},
-            "Classifier for labels",
-        ),
+        ({"y": np.where(np.arange(5000) == 3, "a secret", "1")}, "Classifier for labels"),
         ({"y_public": np.full(300, np.inf)}, "must be finite"),
-        (
-            {"epsilon": 1e-9},
-            r"epsilon = 1e-09 .*value\.$",
-        ),
+        ({"epsilon": 1e-9}, r"epsilon = 1e-09 .*value\.$"),
         ({"epsilon": 1e-9, "delta": 0, "public": None}, "is so small"),
     ],
 )

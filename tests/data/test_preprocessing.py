@@ -139,10 +139,7 @@ def test_no_public_rows():
     with pytest.warns(NoPublicDataWarning):
         framed = PublicFit().set_output(transform="pandas").fit_transform(FRAME[["age"]])
     assert list(framed.columns) == ["age"]
-    with (
-        pytest.warns(NoPublicDataWarning),
-        pytest.raises(ValueError, match="X_public"),
-    ):
+    with pytest.warns(NoPublicDataWarning), pytest.raises(ValueError, match="X_public"):
         PublicFit(OneHotEncoder()).fit(FRAME)
 
 

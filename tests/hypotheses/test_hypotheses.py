@@ -457,10 +457,7 @@ def test_large_weights_stay_exact(weight):
     np.testing.assert_array_equal(tabulate(cover, X, y, np.full(500, weight)), weight * unit)
 
 
-@given(
-    st.lists(st.integers(0, 30), min_size=1, max_size=60),
-    st.floats(0.005, 0.9),
-)
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=60), st.floats(0.005, 0.9))
 def test_quantile_thresholds_form_an_alpha_cover(values, alpha):
     """Any cut of the column lies within a mass alpha of a kept one, or of a trivial one."""
     column = np.array(values, dtype=float)
@@ -606,10 +603,7 @@ def test_invalid_classes_are_explained(hypotheses, classes, message):
 
 @pytest.mark.parametrize(
     ("hypotheses", "n_features", "message"),
-    [
-        (Rectangles(), 4, "4 features .*Select"),
-        (Rectangles(), 3, "3 features .*alpha"),
-    ],
+    [(Rectangles(), 4, "4 features .*Select"), (Rectangles(), 3, "3 features .*alpha")],
 )
 def test_too_many_boxes_are_refused(hypotheses, n_features, message):
     public = public_sample(np.random.default_rng(0).normal(size=(300, n_features)))

@@ -578,11 +578,7 @@ def test_the_largest_pool_fits(most):
     ("arguments", "classes", "message"),
     [
         ({}, (0, 1, 2), "y has 3"),
-        (
-            {"max_intersections": 0},
-            (0, 1),
-            "max_intersections must",
-        ),
+        ({"max_intersections": 0}, (0, 1), "max_intersections must"),
         ({"max_intersections": True}, (0, 1), "got True"),
         ({"max_halfspaces": 1}, (0, 1), "max_halfspaces must"),
         ({"max_halfspaces": 9.0}, (0, 1), "max_halfspaces must"),

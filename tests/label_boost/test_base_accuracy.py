@@ -329,11 +329,7 @@ def test_it_is_this_sum():
         assert none.bound is None
         assert reason in none.reason
     none = label_boost_guarantee(
-        dataclasses.replace(plan, rounds=()),
-        *arguments[1:],
-        n,
-        n_labelings,
-        ACCURACY,
+        dataclasses.replace(plan, rounds=()), *arguments[1:], n, n_labelings, ACCURACY
     )
     assert (none.bound, "no row was relabelled" in none.reason) == (None, True)
 

@@ -345,8 +345,7 @@ class TestBaseLearners:
 
         # a delta that it is not told, where ours is 0
         self.refused(
-            GenericLearnerClassifier(sanitizer=Sanitizer()),
-            "its receipt, GenericLearner.* did",
+            GenericLearnerClassifier(sanitizer=Sanitizer()), "its receipt, GenericLearner.* did"
         )
 
     def test_public_rows_that_were_handed_on_may_be_counted(self):
@@ -449,18 +448,12 @@ def test_subclasses_are_refused():
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        (
-            {"estimator": LogisticRegression()},
-            "'epsilon'.*Logistic",
-        ),
+        ({"estimator": LogisticRegression()}, "'epsilon'.*Logistic"),
         ({"estimator": object()}, "'estimator' parameter"),
         ({"y": np.full(N, "-1")}, "marked as unlabelled"),
         ({"n_base": 0}, "'n_base' parameter"),
         ({"hypotheses": Thresholds(feature=3)}, "below 3; got 3"),
-        (
-            {"hypotheses": Rectangles()},
-            "got 3 columns",
-        ),
+        ({"hypotheses": Rectangles()}, "got 3 columns"),
         ({"hypotheses": Halfspaces()}, "Halfspaces must"),
         ({"hypotheses": Rectangles([0, 3])}, "below 3"),
     ],
@@ -571,11 +564,7 @@ def test_pure_and_proper_as_the_base_learner():
     """Remark 4.15: the result is the base learner's own rule, at δ = 0 if it is pure."""
     x = X[:, 1:2]
     grid = np.linspace(-4, 4, 2001)[:, None]
-    for settings, n_rounds in (
-        ({}, 1),
-        ({"y": TRUTH, "X": x}, 0),
-        ({"release_labeler": True}, 1),
-    ):
+    for settings, n_rounds in (({}, 1), ({"y": TRUTH, "X": x}, 0), ({"release_labeler": True}, 1)):
         base = SemiPrivateClassifier(Thresholds(), bounds=[(-4, 4)])
         clf = fitted(base, hypotheses=Thresholds(), **{"X": x, **settings})
         assert clf.n_rounds_ == n_rounds

@@ -142,8 +142,7 @@ class TestUndecided:
         assert script.answers == []
 
     @pytest.mark.parametrize(
-        ("second", "count"),
-        [(-1, 3), (0x100, 2), (0x1000, 2), (0x10000, 1), (1 << 60, 1)],
+        ("second", "count"), [(-1, 3), (0x100, 2), (0x1000, 2), (0x10000, 1), (1 << 60, 1)]
     )
     def test_thresholds_with_equal_words(self, second, count):
         def bounds(precision):

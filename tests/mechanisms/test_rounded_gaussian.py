@@ -255,10 +255,7 @@ class TestUndecided:
         assert script.answers == []
         # with the coin before it, whose digits keep the proposal for sure
         script = Script([], [0, *answers])
-        assert _decide_by_integers(self.SCALE, block, inside, 0, script) == (
-            block + up,
-            True,
-        )
+        assert _decide_by_integers(self.SCALE, block, inside, 0, script) == (block + up, True)
         (certain,) = decide_by_floats(Fraction(256), [block], [inside], [0])[2]
         assert not certain
 

@@ -302,11 +302,7 @@ def test_log_mass_is_that_of_the_listed_members(family):
         (SemiPrivateClassifier(max_rows_per_group=2), {"alpha": [0.1]}, "max_rows_per_group=None"),
         (SemiPrivateClassifier(random_state=0), {"alpha": [0.1]}, "random_state=None"),
         (DecisionTrees, {"alpha": [0.1]}, "estimator"),
-        (
-            SemiPrivateBoostingRegressor(),
-            {"max_rounds": [1, 2]},
-            "is a regressor",
-        ),
+        (SemiPrivateBoostingRegressor(), {"max_rounds": [1, 2]}, "is a regressor"),
         (
             Pipeline([("scale", StandardScaler()), ("clf", SemiPrivateClassifier())]),
             {"clf__alpha": [0.1]},

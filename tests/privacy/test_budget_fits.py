@@ -198,12 +198,7 @@ def test_a_cap_in_the_middle_stops_a_strict_search(n_jobs):
     assert budget.spent().epsilon <= 1.0
 
 
-KINDS = {
-    "clf": [
-        SemiPrivateClassifier(Stumps()),
-        SemiPrivateBoostingClassifier(max_rounds=2),
-    ]
-}
+KINDS = {"clf": [SemiPrivateClassifier(Stumps()), SemiPrivateBoostingClassifier(max_rounds=2)]}
 
 
 @pytest.mark.parametrize("accountant", ["auto", "pure"])
@@ -232,10 +227,7 @@ def test_a_search_among_kinds_with_noise_is_an_entry(accountant):
 
 @pytest.mark.parametrize(
     "learner",
-    [
-        LabelBoostClassifier(),
-        SubsamplingActiveLearner(SemiPrivateBoostingClassifier(max_rounds=2)),
-    ],
+    [LabelBoostClassifier(), SubsamplingActiveLearner(SemiPrivateBoostingClassifier(max_rounds=2))],
     ids=lambda learner: type(learner).__name__,
 )
 def test_learners_with_a_delta_fit_the_default_budget(learner):

@@ -37,10 +37,10 @@ ALLOWED_IMPORTS = {
         "privacy.ticket",
     },
     "_internal.parameters": {
-        *("accounting", "privacy.budget", "_internal.threads", "_internal.versions"),
+        *("accounting", "privacy.budget", "_internal.threads", "_internal.versions")
     },
     "privacy.ledger": {
-        *("accounting", "privacy.budget", "exceptions", "mechanisms", "privacy.ticket"),
+        *("accounting", "privacy.budget", "exceptions", "mechanisms", "privacy.ticket")
     },
     "_internal.html_repr": {"_internal.html"},
     "_internal.redaction": {"_internal.threads"},
@@ -501,10 +501,7 @@ class TestTheChecks:
             ("from skpublicdp.accounting import PrivacyReceipt\nPrivacyReceipt.from_dict(x)", True),
             ("from dataclasses import replace\nreplace(self.privacy_, mechanisms=())", True),
             ("from dataclasses import replace\nreplace(shape, scores=1)", False),
-            (
-                "from skpublicdp.accounting import PrivacyReceipt as P\ndef f(x: P): x.rows()",
-                False,
-            ),
+            ("from skpublicdp.accounting import PrivacyReceipt as P\ndef f(x: P): x.rows()", False),
             ("ledger.receipt()", False),
         ],
     )

@@ -144,10 +144,7 @@ class TestHistogram:
         ({"income": [0, 10, 5]}, "edges of column income"),
         ({"income": [0, 10, 10]}, "edges of column income"),
         ({"income": [[0, 10]]}, "edges of column income"),
-        (
-            {"income": [0, 50, 150, 200]},
-            "column income .*0 to 100",
-        ),
+        ({"income": [0, 50, 150, 200]}, "column income .*0 to 100"),
         ({"income": [-20, -10, 0, 50]}, "bins of column income"),
         ({"region": [0, 1]}, "column region"),
         ({"pay": [0, 1]}, "are income, region"),

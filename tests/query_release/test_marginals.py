@@ -338,8 +338,7 @@ def test_intervals_hold(n_public, tilt, epsilon):
 
 
 @pytest.mark.parametrize(
-    "epsilon",
-    [pytest.param(epsilon, marks=pytest.mark.slow) for epsilon in (0.1, 1.0, 30.0)],
+    "epsilon", [pytest.param(epsilon, marks=pytest.mark.slow) for epsilon in (0.1, 1.0, 30.0)]
 )
 def test_intervals_hold_together_under_laplace_noise(epsilon):
     _, together = held(100, 1.0, epsilon, delta=0.0)

@@ -91,10 +91,7 @@ CASES = {
         [[0.4, None, None], [None, 1.0, None]],
     ),
 }
-BOUNDS = {
-    "marginals": {"age": (0, 100)},
-    "marginals, missing numbers": {"age": (0, 100)},
-}
+BOUNDS = {"marginals": {"age": (0, 100)}, "marginals, missing numbers": {"age": (0, 100)}}
 WITH_INTERVALS = ("thresholds", "intervals", "marginals", "custom")
 WEIGHTS = {"marginals, weights": 2}
 RUNS = [*itertools.product(CASES, ["auto", "pmw"]), ("stumps", "public")]
@@ -121,10 +118,7 @@ def fit(case, rows, outcomes=None, **settings):
     groups, method = settings.pop("groups", None), settings["method"]
     weights = WEIGHTS.get(case)
     release = PAPQueryRelease(queries, bounds=bounds, weights=weights, random_state=0, **settings)
-    with (
-        Recorder(outcomes) as recorder,
-        warnings.catch_warnings(record=True) as caught,
-    ):
+    with Recorder(outcomes) as recorder, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         release.fit(container(rows), X_public=public, groups=groups)
     visible = [release, release.answer(Q), release.sample(4), release.privacy_.to_dict()]

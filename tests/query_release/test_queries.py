@@ -32,12 +32,7 @@ CASES = [
         [[-0.5, 1.0], [-INF, 0.5]],
         lambda x, q: all(low <= value <= high for value, (low, high) in zip(x, q, strict=True)),
     ),
-    (
-        HalfspaceQueries(),
-        2,
-        [1.0, -0.5, 0.25],
-        lambda x, q: x[0] * q[0] + x[1] * q[1] >= q[2],
-    ),
+    (HalfspaceQueries(), 2, [1.0, -0.5, 0.25], lambda x, q: x[0] * q[0] + x[1] * q[1] >= q[2]),
     (StumpQueries(), 2, [1, 0.5], lambda x, q: x[q[0]] <= q[1]),
     (CustomQueries(two_queries), 2, [1], lambda x, q: [x[0] > x[1], x[0] + x[1] > 0][q[0]]),
 ]

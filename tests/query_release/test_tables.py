@@ -86,10 +86,7 @@ class TestQueryFormats:
             ({"pay": 3}, "'pay'"),
             (pd.DataFrame({"pay": [3]}), "'pay'"),
             ({3: "f"}, "position below 3"),
-            (
-                {"job": "fram"},
-                r"'fram'.*'farm'.*\(other\)",
-            ),
+            ({"job": "fram"}, r"'fram'.*'farm'.*\(other\)"),
             ([["30", "shop"]], "of the 3 columns"),
             (["farm"], "3 columns|2D array"),
             (np.full((1, 3), np.nan), "use None"),
@@ -179,11 +176,7 @@ class TestTable:
 
     @pytest.mark.parametrize(
         ("columns", "message"),
-        [
-            ("pay", "are age, job, sex"),
-            (["age", "age"], "distinct columns"),
-            ([], "more distinct"),
-        ],
+        [("pay", "are age, job, sex"), (["age", "age"], "distinct columns"), ([], "more distinct")],
     )
     def test_invalid_columns(self, release, columns, message):
         with pytest.raises(ValueError, match=message):

@@ -228,10 +228,7 @@ class TestOtherSanitizers:
         ("method", "message"),
         [
             (lambda self, n: np.zeros((n, 2)), "in the same columns"),
-            (
-                lambda self, n: np.full((n, 3), np.nan),
-                "in the same columns",
-            ),
+            (lambda self, n: np.full((n, 3), np.nan), "in the same columns"),
             (lambda self, n: np.zeros((0, 3)), "in the same columns"),
         ],
     )
@@ -284,10 +281,7 @@ class TestLabels:
 
     def test_ambiguous_labels(self):
         labels = np.where(TRUTH == "sick", 1, -1)
-        with (
-            pytest.warns(NoPublicDataWarning),
-            pytest.warns(AmbiguousLabelWarning) as caught,
-        ):
+        with pytest.warns(NoPublicDataWarning), pytest.warns(AmbiguousLabelWarning) as caught:
             clf = GenericLearnerClassifier(random_state=0).fit(X, labels)
         assert clf.classes_.tolist() == [-1, 1]
         assert {warning.filename for warning in caught} == {__file__}

@@ -138,10 +138,7 @@ class TestWhatComesOut:
     @pytest.mark.parametrize(
         ("settings", "said"),
         [
-            (
-                {"alpha": 0.1},
-                'pool="paper" and',
-            ),
+            ({"alpha": 0.1}, 'pool="paper" and'),
             ({"alpha": 0.1, "max_intersections": 1}, "6 dimensions"),
             ({"pool": "paper", "class_weight": {"positive": 2}}, "a weighted error"),
             ({"pool": "paper", "max_rows_per_group": 1}, "several rows"),
