@@ -111,24 +111,6 @@ def test_public_points_on_a_line():
     np.testing.assert_allclose(ends[:, 1], 0.1 * ends[:, 0] + 0.7, atol=1e-6)
 
 
-def test_says_what_is_wrong(clf):
-    X_three = RNG.normal(size=(500, 3))
-    three = PPMHalfspaceClassifier(max_halfspaces=20, random_state=0)
-    three.fit(X_three, (X_three[:, 0] > 0).astype(int))
-    with pytest.raises(ValueError, match="has 3"):
-        PolytopeDisplay.from_estimator(three, X_three)
-    with pytest.raises(ValueError, match="Pass public points"):
-        PolytopeDisplay.from_estimator(clf)
-    with pytest.raises(ValueError, match="got 3"):
-        PolytopeDisplay.from_estimator(clf, X_three)
-    with pytest.raises(ValueError, match="inconsistent numbers"):
-        PolytopeDisplay.from_estimator(clf, X[:5], Y[:4])
-    with pytest.raises(ValueError, match="two names; got 1"):
-        PolytopeDisplay.from_estimator(clf, X[:5], feature_names=["day"])
-    with pytest.raises(ValueError, match="not fitted"):
-        PolytopeDisplay.from_estimator(PPMHalfspaceClassifier(), X[:5])
-
-
 HOURS = RNG.choice([20, 38, 40, 45, 60], p=[0.2, 0.1, 0.5, 0.1, 0.1], size=(6000, 1))
 HOURS_PUBLIC = HOURS[:200]
 PEOPLE = pd.DataFrame(
@@ -226,29 +208,6 @@ def test_marginal_bins_are_those_of_the_release(people, column):
     answers = people.answer(asked)
     assert all(np.isclose(answers, share).any() for share in display.released)
     assert MarginalDisplay.from_estimator(people, column).public_bars_ is None
-
-
-def test_release_displays_say_what_is_wrong(hours, people):
-    with pytest.raises(ValueError, match="release has 3"):
-        CDFDisplay.from_estimator(people)
-    with pytest.raises(ValueError, match="column job"):
-        CDFDisplay.from_estimator(people, column="job")
-    jobs = release_of(PEOPLE[["job"]][300:], PEOPLE[["job"]][:300])
-    with pytest.raises(ValueError, match="column job"):
-        CDFDisplay.from_estimator(jobs)
-    with pytest.raises(ValueError, match="2 features"):
-        CDFDisplay.from_estimator(hours, X[:5])
-    for limits in ([1], [2, 1], [0, np.inf]):
-        with pytest.raises(ValueError, match="two increasing"):
-            CDFDisplay.from_estimator(hours, limits=limits)
-    for column in ("town", 3, None):
-        with pytest.raises(ValueError, match="below 3"):
-            MarginalDisplay.from_estimator(people, column)
-    with pytest.raises(ValueError, match="feature names"):
-        MarginalDisplay.from_estimator(people, "job", PEOPLE[["age", "job"]])
-    for cls, arguments in ((CDFDisplay, ()), (MarginalDisplay, (0,))):
-        with pytest.raises(ValueError, match="not fitted"):
-            cls.from_estimator(PAPQueryRelease(), *arguments)
 
 
 def test_fidelity_shows_each_table():
