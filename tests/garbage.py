@@ -348,8 +348,7 @@ COLUMNS = {
         complete,
     ),
     "pandas lists": Fault(
-        both(lambda rows: with_column(pd.Series([[1]] * len(rows)), "hours", rows)),
-        r"hours",
+        both(lambda rows: with_column(pd.Series([[1]] * len(rows)), "hours", rows)), r"hours"
     ),
     "pandas Arrow lists": Fault(
         x(lambda: X.assign(hours=pd.Series(LISTS, dtype=pd.ArrowDtype(LISTS.type)))),
@@ -405,10 +404,7 @@ PUBLIC = {
         r"X_public|public rows.*column age",
         complete_public_rows,
     ),
-    "other kinds": Fault(
-        public(lambda: X_PUBLIC.astype({"hours": str})),
-        r"olumn hours .*text.*",
-    ),
+    "other kinds": Fault(public(lambda: X_PUBLIC.astype({"hours": str})), r"olumn hours .*text.*"),
     "dates for numbers": Fault(
         public(lambda: X_PUBLIC.assign(hours=np.datetime64("2020-01-01"))), r"olumn hours .*dates"
     ),
@@ -567,9 +563,7 @@ LABELS = {
     "labels of time": Fault(y(lambda: np.ones(N, "m8[s]")), r"\by\b"),
     "mixed labels": Fault(y(lambda: [SECRET_TEXT, *Y[1:].tolist()]), r"\by\b"),
     "texts for outcomes": Fault(
-        y(lambda: ["low"] * N),
-        r"outcomes must be finite",
-        lambda one: not classifies(one),
+        y(lambda: ["low"] * N), r"outcomes must be finite", lambda one: not classifies(one)
     ),
     "fractions for labels": Fault(y(lambda: Y + SECRET), r"whole", classifies),
     "huge labels": Fault(y(lambda: [one * 2**70 for one in Y.tolist()]), r"64 bits", classifies),
@@ -619,9 +613,7 @@ LONG = {
     "a stream": Fault(stream(), r"requires all rows in memory, .*", held),
     "a lazy frame": Fault(lambda: {"X": pl.LazyFrame(HELD)}, r"requires all rows in memory", held),
     "a relation": Fault(
-        lambda: {"X": duckdb.from_arrow(ARROW)},
-        r"requires all rows in memory",
-        held,
+        lambda: {"X": duckdb.from_arrow(ARROW)}, r"requires all rows in memory", held
     ),
     "a stream with text": Fault(
         stream(lambda rows: with_column("clerk", rows=rows)),
@@ -649,19 +641,11 @@ LONG = {
         streams,
     ),
     "a stream with other labels": Fault(
-        lambda: {"X": STREAM, "y": Y[1:]},
-        r"same number of rows",
-        learns,
+        lambda: {"X": STREAM, "y": Y[1:]}, r"same number of rows", learns
     ),
-    "a stream without labels": Fault(
-        lambda: {"X": STREAM, "y": None},
-        r"requires y",
-        learns,
-    ),
+    "a stream without labels": Fault(lambda: {"X": STREAM, "y": None}, r"requires y", learns),
     "a stream with dated labels": Fault(
-        lambda: {"X": STREAM, "y": np.full(N, np.datetime64("2020"))},
-        r"\by\b",
-        learns,
+        lambda: {"X": STREAM, "y": np.full(N, np.datetime64("2020"))}, r"\by\b", learns
     ),
     "an empty stream": Fault(
         lambda: {"X": open_rows([ARROW[:0]]), "y": Y[:0]}, r"at least one private row", streams
@@ -679,7 +663,14 @@ PARAMETERS = {
         ("a text as epsilon", r"'epsilon'.*Got '1'", {"epsilon": "1"}),
         ("NaN epsilon", r"'epsilon'.*Got nan", {"epsilon": float("nan")}),
         ("no budget", r"'budget'.*Got 3", {"budget": 3}),
+        ("infinite epsilon", r"'epsilon'.*Got inf", {"epsilon": float("inf")}),
         ("half a row", r"'max_rows_per_group'.*Got 0", {"max_rows_per_group": 0}),
+        ("all of delta", r"'delta'.*Got 1", {"delta": 1.0}),
+        ("an alpha of 2", r"'alpha'.*Got 2", {"alpha": 2}),
+        ("no beta", r"'beta'.*Got 0", {"beta": 0}),
+        ("half a public row", r"'public_weight'.*Got 0.5", {"public_weight": 0.5}),
+        ("a text as hypotheses", r"'hypotheses'.*Got 'trees'", {"hypotheses": "trees"}),
+        ("another method", r"'method'.*Got 'best'", {"method": "best"}),
     ]
 }
 

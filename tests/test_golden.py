@@ -95,12 +95,7 @@ FRAME, FRAME_MARGIN = _frame(N, 1)
 TABLE = FRAME.assign(wage=FRAME["wage"].fillna(0.0))
 NEW = {"array": _rows(12, 2)[0], "frame": _frame(12, 3)[0]}
 GROUPS = np.arange(N) // 2
-PUBLIC = {
-    "none": (None, None),
-    "few": (12, 0.0),
-    "many": (150, 0.0),
-    "drifted": (150, 0.7),
-}
+PUBLIC = {"none": (None, None), "few": (12, 0.0), "many": (150, 0.0), "drifted": (150, 0.7)}
 
 
 def _labels(margin, k=2):

@@ -121,10 +121,7 @@ REFERENCES = {
         Steps((Gaussian(G), Either((Gaussian(0.05), Draw(0.6))))),
         gaussian_before(G, HIGHER, kinks=(0.6, -0.6)),
     ),
-    "draw, either": (
-        Steps((Draw(D), Either((Gaussian(0.05), Draw(0.6))))),
-        draw_before(D, HIGHER),
-    ),
+    "draw, either": (Steps((Draw(D), Either((Gaussian(0.05), Draw(0.6))))), draw_before(D, HIGHER)),
     "pure": (Pure(D), pure_before(D, start)),
     "pure, pure": (Steps((Pure(D), Pure(0.55))), pure_before(D, pure_before(0.55, start))),
     "gaussian, pure": (

@@ -69,21 +69,11 @@ SCHEMA = [
     ),
     ("deployment/deployment_model/model_name_details", str, None, False),
     ("deployment/deployment_model/actors", str, None, False),
-    (
-        "deployment/deployment_model/release_type",
-        str,
-        ["One release", "Many releases"],
-        False,
-    ),
+    ("deployment/deployment_model/release_type", str, ["One release", "Many releases"], False),
     ("deployment/deployment_model/release_type_details", str, None, False),
     ("deployment/deployment_model/data_source_type", str, ["Static", "Dynamic"], False),
     ("deployment/deployment_model/data_source_type_details", object, None, False),
-    (
-        "deployment/deployment_model/access_type",
-        str,
-        ["Interactive", "Non-interactive"],
-        False,
-    ),
+    ("deployment/deployment_model/access_type", str, ["Interactive", "Non-interactive"], False),
     ("deployment/deployment_model/access_type_details", str, None, False),
     ("deployment/accounting", dict, None, False),
     ("deployment/accounting/post_processing", str, None, False),
@@ -253,20 +243,11 @@ def test_allowed_types_are_those_of_the_schema():
     ("values", "message"),
     [
         ({"data_product_type": "Model"}, "data_product_type .*'Model'"),
-        (
-            {"publication_date": "1/1/2026"},
-            "publication_date must",
-        ),
+        ({"publication_date": "1/1/2026"}, "publication_date must"),
         ({"publication_date": date(2026, 1, 1)}, "publication_date must"),
         ({"publication_date": "2026-13-01"}, "publication_date must"),
-        (
-            {"data_curators": "Office"},
-            "data_curators must",
-        ),
-        (
-            {"registry_authors": []},
-            "registry_authors must",
-        ),
+        ({"data_curators": "Office"}, "data_curators must"),
+        ({"registry_authors": []}, "registry_authors must"),
     ],
 )
 def test_what_is_refused(values, message):

@@ -82,9 +82,7 @@ def test_no_pair_that_is_close_has_a_larger_risk(epsilon, delta):
         gain = np.concatenate([-np.ones(above), np.zeros(k - above)])
         cost = np.concatenate([gain, -gain, np.zeros(2 * k)])
         eye, zero = np.eye(k), np.zeros((k, k))
-        excess = np.block(
-            [[eye, -growth * eye, -eye, zero], [-growth * eye, eye, zero, -eye]],
-        )
+        excess = np.block([[eye, -growth * eye, -eye, zero], [-growth * eye, eye, zero, -eye]])
         total = np.zeros((2, 4 * k))
         total[0, 2 * k : 3 * k] = total[1, 3 * k :] = 1
         mass = np.zeros((2, 4 * k))

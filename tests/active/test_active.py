@@ -17,13 +17,10 @@ from fractions import Fraction
 from functools import cache
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.optimize import linprog
 from scipy.sparse import coo_array
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp import (
@@ -42,7 +39,7 @@ from skpublicdp.accounting import (
     subsampled_epsilon,
 )
 from skpublicdp.active import SubsamplingActiveLearner
-from skpublicdp.exceptions import PrivacyBudgetError, SlicedPublicDataWarning
+from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.label_boost import LabelBoostClassifier
 from tests import ROOT
@@ -533,25 +530,6 @@ class TestFit:
         assert (np.sort(rows) == X_FEW[asked, 0]).all()
         assert (given.y_[given.is_labelled_] == (rows > 0.5)).all()
 
-    @pytest.mark.parametrize(
-        "names",
-        [
-            np.array(["no", "yes"]),
-            np.array(["no", "yes"], dtype=object),
-            [False, True],
-            [-1, 1],
-            [-1.0, 1.0],
-        ],
-    )
-    def test_labels_of_any_kind(self, names):
-        learner, _ = self.asked()
-        y = np.asarray(names)[Y_FEW]
-        for fit in (learner, clone(learner)):
-            model = fit.fit(X_FEW, y)
-            assert model.classes_.tolist() == list(names)
-            assert np.isin(model.predict(X_FEW), names).all()
-            assert np.isin(model.estimator_.y_[model.estimator_.is_labelled_], names).all()
-
     def test_marks_among_text(self):
         learner, asked = self.asked()
         y = np.full(40, -1, dtype=object)
@@ -598,10 +576,7 @@ class TestFit:
 
     def test_the_pool_and_the_parameters_are_those_of_query(self):
         learner, _ = self.asked()
-        with pytest.raises(
-            ValueError,
-            match="called with 40",
-        ):
+        with pytest.raises(ValueError, match="called with 40"):
             learner.fit(X_FEW[:-1], Y_FEW[:-1])
         learner.set_params(n_labels=5)
         with pytest.raises(ValueError, match="Call query again"):
@@ -625,25 +600,6 @@ class TestFit:
             with pytest.raises(ValueError, match=message):
                 call()
 
-    def test_the_base_learner_needs_a_budget(self):
-        class NoBudget(ClassifierMixin, BaseEstimator):
-            def fit(self, X, y):
-                return self
-
-            def predict(self, X):
-                return X
-
-        with pytest.raises(ValueError, match="parameter 'epsilon'"):
-            SubsamplingActiveLearner(NoBudget()).query(X_FEW)
-
-    def test_errors_quote_no_private_value(self):
-        learner, asked = self.asked()
-        y = np.full(40, -1.0)
-        y[asked] = 0.123456
-        with pytest.raises(ValueError) as error:
-            learner.fit(X_FEW, y)
-        assert "0.12" not in str(error.value)
-
     @pytest.mark.parametrize("public", [None, [[0.25], [0.5], [0.75]]])
     def test_every_label_is_known_to_a_base_learner_that_cannot_be_told(self, public):
         """Which labels were drawn is not what it may tell: one more row for each."""
@@ -664,13 +620,6 @@ class TestFit:
         assert model.predict_proba(X_FEW).shape == (40, 2)
         assert not hasattr(model, "decision_function")
         assert not hasattr(SubsamplingActiveLearner(Recorder()), "predict_proba")
-
-    def test_public_rows_must_be_usable(self):
-        learner = SubsamplingActiveLearner(Recorder(), n_labels=5)
-        with pytest.raises(ValueError, match=r"X_public .* NaN"):
-            learner.fit(X_FEW, Y_FEW, X_public=np.array([[np.nan]]))
-        with pytest.warns(SlicedPublicDataWarning, match="as many rows as X"):
-            learner.fit(X_FEW, Y_FEW, X_public=X_FEW.copy())
 
     def test_public_rows_are_handed_on(self):
         learner, _ = self.asked()
@@ -712,46 +661,6 @@ class TestKept:
         with pytest.warns(match="No public rows"):
             learner.fit(X_FEW, Y_FEW)
         assert set(vars(learner)) == {*learner.get_params(deep=False), *public}
-
-    def test_nothing_else_depends_on_the_rows(self):
-        """Of a base learner that looks at nothing neighbours leave the same bytes."""
-
-        class Blind(Untold):
-            def fit(self, X, y):
-                self.n_, self.classes_ = len(X), np.array([0, 1])
-                return self
-
-        params = {"n_labels": 20, "random_state": 0, "classes": [0, 1]}
-        place, left = SubsamplingActiveLearner(Blind(), **params).query(X_FEW)[3], []
-        for row, label in ((X_FEW[place], 0), (8675309.25, 1)):
-            X, y = X_FEW.copy(), Y_FEW.copy()
-            X[place], y[place] = row, label
-            model = SubsamplingActiveLearner(Blind(), **params).fit(X, y)
-            learned = vars(model) | vars(model.estimator_)
-            del learned["estimator_"], learned["estimator"]  # of a class of this test
-            left.append(pickle.dumps(learned))
-        assert left[0] == left[1]
-
-    def test_pickle_and_clone(self):
-        learner = SubsamplingActiveLearner(Recorder(), n_labels=10)
-        learner.query(X_FEW)
-        assert not hasattr(clone(learner), "queried_indices_")
-        back = pickle.loads(pickle.dumps(learner.fit(X_FEW, Y_FEW)))
-        assert back.classes_.tolist() == [0, 1]
-
-    def test_in_pipelines_and_searches(self):
-        frame = pd.DataFrame(X_FEW, columns=["a"])
-        base = SemiPrivateClassifier(Thresholds(), bounds=(0, 1))
-        learner = SubsamplingActiveLearner(base, n_labels=20, epsilon=5.0, random_state=0)
-        pipe = make_pipeline(FunctionTransformer(), learner)
-        with pytest.warns(match="No public rows"):
-            pipe.fit(frame, Y_FEW)
-        assert pipe.score(frame, Y_FEW) > 0.8
-        search = GridSearchCV(learner, {"n_labels": [10, 20]}, cv=2)
-        with pytest.warns(match="No public rows"):
-            search.fit(frame, Y_FEW)
-        assert pipe[-1].feature_names_in_.tolist() == ["a"]
-        assert search.best_estimator_.privacy_.n_private == 40
 
 
 USED = "one fit only"
@@ -1003,10 +912,7 @@ class TestPersons:
         learner.query(X_FEW, groups=groups)
         with pytest.raises(ValueError, match="Call query again"):
             learner.fit(X_FEW, Y_FEW, groups=groups[::-1])
-        for call in (
-            lambda: learner.query(X_FEW),
-            lambda: learner.fit(X_FEW, Y_FEW),
-        ):
+        for call in (lambda: learner.query(X_FEW), lambda: learner.fit(X_FEW, Y_FEW)):
             with pytest.raises(ValueError, match="max_rows_per_group=2"):
                 call()
         assert learner.fit(X_FEW, Y_FEW, groups=groups).privacy_.n_private == 27

@@ -433,10 +433,7 @@ class TestAttacks:
         kind = with_defect(release=lambda self, counts, ledger: counts, after=unpaid_second_release)
         kind.after = lambda self, X, X_public, ledger: Counts.release(self, self.count(X), ledger)
         result = audit_privacy(
-            lambda: kind(random_state=rng),
-            *self.ROWS,
-            lambda fitted: fitted.values_[0],
-            n_runs=100,
+            lambda: kind(random_state=rng), *self.ROWS, lambda fitted: fitted.values_[0], n_runs=100
         )
         assert not result.holds
         assert "VIOLATED" in repr(result)
@@ -657,10 +654,7 @@ def test_all_of_the_table():
 
 @pytest.mark.parametrize(
     ("findings", "code", "verdict"),
-    [
-        ((), 0, "2 checks, no violation."),
-        (("something",), 1, "2 checks, 1 violated: one."),
-    ],
+    [((), 0, "2 checks, no violation."), (("something",), 1, "2 checks, 1 violated: one.")],
 )
 def test_the_command(monkeypatch, capsys, findings, code, verdict):
     """The output is the table and a verdict; standard error shows the running check."""

@@ -7,13 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp import PrivacyBudget, SemiPrivateBoostingClassifier
 from skpublicdp.accounting import gaussian_epsilon, gaussian_mu_squared
@@ -21,12 +17,10 @@ from skpublicdp.exceptions import (
     DriftWarning,
     NoPublicDataWarning,
     PrivacyBudgetError,
-    SlicedPublicDataWarning,
     UnknownCategoriesWarning,
 )
 from tests.internals.boosting import MIN_ROWS_PER_LABEL_NOISE
 
-no_public = pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
 alike = pytest.mark.filterwarnings(
     "ignore:(Only 1 public row|The public rows contain):skpublicdp.exceptions.NoPublicDataWarning"
 )
@@ -134,27 +128,6 @@ def test_log_odds_are_sums_of_bin_scores():
 
 
 @alike
-@pytest.mark.parametrize("dtype", ["string", "category", object])
-def test_text_columns_of_any_type_are_the_same(dtype):
-    def typed(frame):
-        return frame.astype({"color": dtype})
-
-    clf = fitted(typed(FRAME), FRAME_Y, X_public=typed(PUBLIC_FRAME))
-    plain = fitted(FRAME, FRAME_Y, X_public=PUBLIC_FRAME)
-    np.testing.assert_array_equal(
-        clf.predict_proba(typed(NEW_FRAME)), plain.predict_proba(NEW_FRAME)
-    )
-
-
-def test_arrays_of_objects():
-    def array(frame):
-        return frame[["age", "color", "smoker"]].astype(object).to_numpy()
-
-    clf = fitted(array(FRAME), FRAME_Y, X_public=array(PUBLIC_FRAME))
-    assert clf.score(array(NEW_FRAME), NEW_FRAME_Y) > 0.73
-
-
-@alike
 @may_drift
 @pytest.mark.parametrize(
     ("epsilon", "method"), [(1, "auto"), (1, "moments"), (1, "votes"), (1000, "auto")]
@@ -184,15 +157,6 @@ def test_no_public_rows():
     with pytest.warns(NoPublicDataWarning):
         bounded = fitted(100 * X, X_public=None, bounds=(-400, 400))
     assert bounded.score(100 * NEW, labelled(NEW_LOG_ODDS)) > 0.7
-
-
-def test_mask_and_separate_rows_are_the_same_thing():
-    rows, labels = np.vstack([X, PUBLIC]), np.concatenate([Y, np.full(200, "-1")])
-    mask = np.arange(len(rows)) >= len(X)
-    masked, separate = fitted(rows, labels, X_public=None, is_public=mask), fitted()
-    assert same(masked, separate)
-    both = fitted(rows, labels, X_public=PUBLIC[:50], is_public=mask)
-    assert both.privacy_.n_public == 250
 
 
 def test_labelled_public_rows_are_learned_from():
@@ -404,34 +368,6 @@ def test_parameters_of_rounds_and_votes():
     assert {abs(s) for tree in voting.trees_ for s in tree.scores.ravel()} == {1.0}
 
 
-@may_drift
-def test_seeds_repeat_and_none_does_not():
-    assert same(fitted(), fitted())
-    assert same(fitted(), fitted(n_jobs=2))
-    seeded = [fitted(random_state=seed).decision_function(NEW) for seed in (0, 1)]
-    assert not np.array_equal(*seeded)
-    secure = [fitted(random_state=None) for _ in range(2)]
-    assert not np.array_equal(*(clf.decision_function(NEW) for clf in secure))
-    assert secure[0].privacy_.secure_randomness
-    assert not fitted().privacy_.secure_randomness
-    # a generator is advanced by as much whatever is drawn
-    after = []
-    for epsilon in (0.1, 5):
-        generator = np.random.default_rng(0)
-        fitted(random_state=generator, epsilon=epsilon)
-        after.append(generator.random())
-    assert after[0] == after[1]
-
-
-@alike
-def test_clones_and_pickles():
-    clf = fitted(FRAME, FRAME_Y, X_public=PUBLIC_FRAME)
-    copy = pickle.loads(pickle.dumps(clf))
-    np.testing.assert_array_equal(copy.predict_proba(NEW_FRAME), clf.predict_proba(NEW_FRAME))
-    assert clone(clf).get_params() == clf.get_params()
-    assert not hasattr(clone(clf), "privacy_")
-
-
 @alike
 def test_private_values_stay_out_of_what_is_stored():
     frame = FRAME.copy()
@@ -504,90 +440,13 @@ def test_moments_draw_no_tree_however_unlike_the_public_rows_are():
     assert alone.score(NEW, labelled(NEW_LOG_ODDS)) > 0.7
 
 
-@pytest.mark.parametrize(
-    ("kind", "public"),
-    [(NoPublicDataWarning, None), (SlicedPublicDataWarning, X + 0), (DriftWarning, PUBLIC + 2)],
-)
-def test_warnings_point_at_the_caller(kind, public):
-    with pytest.warns(kind) as caught:
-        CLF.fit(X, Y, X_public=public)
-    assert [w.filename for w in caught if w.category is kind] == [__file__]
+def test_the_warning_of_drift_points_at_the_caller():
+    with pytest.warns(DriftWarning) as caught:
+        CLF.fit(X, Y, X_public=PUBLIC + 2)
+    assert [w.filename for w in caught if w.category is DriftWarning] == [__file__]
 
 
 # In scikit-learn
-
-
-@may_drift
-def test_pipelines_and_searches():
-    rows, labels = np.vstack([X[:1500], PUBLIC]), np.concatenate([Y[:1500], np.full(200, "-1")])
-    mask = np.arange(1700) >= 1500
-    masked = fitted(rows, labels, X_public=None, is_public=mask)
-    scores = cross_val_score(CLF, X, Y, params={"X_public": PUBLIC}, cv=3)
-    assert scores.min() > 0.65
-    with sklearn.config_context(enable_metadata_routing=True):
-        grid_search = GridSearchCV(CLF, {"epsilon": [0.05, 2.0]}, cv=3)
-        grid_search.fit(X, Y, X_public=PUBLIC)
-        assert grid_search.best_params_ == {"epsilon": 2.0}
-        assert grid_search.best_estimator_.privacy_.n_public == 200
-
-        masking = GridSearchCV(CLF, {"epsilon": [1.0]}, cv=3, scoring=private_accuracy)
-        masking.fit(rows, labels, is_public=mask)
-        assert masking.best_score_ > 0.6
-        assert same(masking.best_estimator_, masked)
-
-        pipe = make_pipeline(
-            FunctionTransformer(np.negative), clone(CLF), transform_input=["X_public"]
-        )
-        pipe.fit(X, Y, X_public=PUBLIC)
-        np.testing.assert_array_equal(
-            pipe.decision_function(NEW), fitted(-X, X_public=-PUBLIC).decision_function(-NEW)
-        )
-
-
-def private_accuracy(estimator, rows, y):
-    return np.mean((estimator.predict(rows) == y)[y != "-1"])
-
-
-def secretive(frame):
-    frame = frame.astype({"age": object})
-    frame.loc[5, "age"] = "a secret"
-    return frame
-
-
-@no_public
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"rows": X[:9], "y": Y}, "numbers of samples"),
-        ({"y": np.ones(4000)}, "at least two classes"),
-        ({"y_public": Y[:200], "X_public": None}, "without X_public"),
-        ({"y_public": Y[:3]}, "3 labels for 200"),
-        ({"is_public": np.ones(4000, dtype=bool)}, "one private row"),
-        ({"is_public": np.ones(9, dtype=bool)}, "one boolean per row"),
-        ({"X_public": PUBLIC[:, :2]}, "X_public must have"),
-        ({"classes": ["no", "maybe"]}, "listed in classes"),
-        (
-            {"rows": secretive(FRAME), "y": FRAME_Y, "X_public": PUBLIC_FRAME},
-            "age.* numbers",
-        ),
-        (
-            {"rows": FRAME, "y": FRAME_Y, "X_public": None},
-            "color must",
-        ),
-        ({"epsilon": 0}, "'epsilon' parameter"),
-        ({"delta": 1}, "'delta' parameter"),
-        ({"method": "trees"}, "'method' parameter"),
-        ({"y": None}, "requires y"),
-    ],
-)
-def test_errors_are_a_sentence_without_private_values(arguments, message):
-    with pytest.raises(ValueError, match=message) as caught:
-        fitted(**arguments)
-    text = str(caught.value)
-    assert "a secret" not in text
-    assert "\n" not in text
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None or "a secret" not in str(caught.value.__context__)
 
 
 # What is spent
@@ -663,17 +522,6 @@ def test_rules_count_persons():
         return [m.name for m in clf.privacy_.mechanisms].count("noisy gradient histogram")
 
     assert sums(max_rows_per_group=4, groups=groups) < sums()
-
-
-@may_drift
-def test_groups_are_routed():
-    groups = np.arange(4000) // 4
-    with sklearn.config_context(enable_metadata_routing=True):
-        search = GridSearchCV(
-            clone(CLF).set_params(max_rows_per_group=4), {"epsilon": [1.0]}, cv=GroupKFold(3)
-        )
-        search.fit(X, Y, X_public=PUBLIC, groups=groups)
-    assert search.best_estimator_.privacy_.unit == "replace one person, up to 4 private rows"
 
 
 @pytest.mark.parametrize("delta", [0, 1e-6])

@@ -16,7 +16,7 @@ from scipy.stats import binom, multivariate_normal, norm
 
 from skpublicdp import SemiPrivateBoostingClassifier
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.exceptions import DriftWarning, NoPublicDataWarning
+from skpublicdp.exceptions import DriftWarning
 from tests.boosting.test_privacy import grid
 from tests.internals.boosting import (
     CLASS_COUNT_SHARE,
@@ -90,18 +90,6 @@ def test_lower_halves_are_closest_to_one_half(categorical):
             away = [abs(sum(share[list(part)]) - 0.5) for part in parts]
             assert set(row[start:stop].nonzero()[0]) in parts
             assert abs(shares @ row - 0.5) == pytest.approx(min(away))
-
-
-def test_a_column_with_one_bin_has_no_median_split():
-    X = grid(3, 2).indicators(np.array([[1, 1, 1], [0, 1, 0]], dtype=np.int16))
-    design = WeightedPublicRows(X, np.full(3, 1 / 3), 9)
-    np.testing.assert_array_equal(median_split_indicators(grid(3, 2), design), [[0, 0, 0, 1, 0]])
-    assert median_split_indicators(
-        grid(3), WeightedPublicRows(X[:, :3], design.weights, 9)
-    ).shape == (
-        0,
-        3,
-    )
 
 
 def test_shift_features_are_ranks_and_categories():
@@ -250,12 +238,6 @@ def test_laplace_noise_of_likely_size_is_no_shift():
     assert gaussian.drifted
     assert not laplace.drifted  # 20 times as likely as Gaussian noise of this size
     assert laplace.drift < gaussian.drift
-
-
-def test_normal_scores_without_a_sampling_error():
-    x = np.array([0.0, 0.5, 3.0, 30.0])
-    scores = normal_scores(x, np.zeros(4), 2.0)
-    np.testing.assert_allclose(norm.logsf(scores / np.sqrt(2)), np.log(0.5) - x, rtol=1e-3)
 
 
 def test_extreme_weights_are_rejected():
@@ -616,11 +598,3 @@ def test_a_row_number_does_not_spoil_other_columns():
         )
         losses.append(scores[0] - scores[1])
     assert np.mean(losses) < 0.02
-
-
-def test_columns_without_a_comparison_have_no_drift():
-    X = np.random.default_rng(0).normal(size=(500, 2))
-    clf = SemiPrivateBoostingClassifier(random_state=0)
-    with pytest.warns(NoPublicDataWarning):
-        clf.fit(X, np.arange(500) % 2)
-    assert clf.drift_columns_ is None

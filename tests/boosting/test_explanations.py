@@ -120,23 +120,6 @@ def test_deviations_of_trees_are_known_where_leaves_were_measured(models):
     assert not any(tree.deviations.any() for tree in models["votes"].trees_)
 
 
-def test_importances_are_not_negative(models):
-    for model in models.values():
-        assert (model.feature_importances_ >= 0).all()
-
-
-@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.UnknownCategoriesWarning")
-def test_local_explanations_print_the_strongest_first(models):
-    text = str(models["two"].explain_local(NEW[:2]))
-    first, second = text.split("\n\n")
-    lines = first.splitlines()
-    assert lines[0].startswith("intercept")
-    assert lines[-1].split()[0] == second.splitlines()[-1].split()[0] == "total"
-    sizes = [abs(float(line.split()[-1])) for line in lines[1:-1] if "weaker" not in line]
-    assert sizes == sorted(sizes, reverse=True)
-    assert len(sizes) <= N_TERMS_SHOWN
-
-
 # Words
 
 
@@ -151,24 +134,6 @@ def test_explain_shows_the_most_important_terms(models):
     named = [*(line.split(" (importance")[0] for line in headings[:-1])]
     named += headings[-1].split(": ", 1)[1].split(", ")
     assert sorted(named) == sorted(found.terms)
-
-
-def test_explain_for_each_type_of_target(models):
-    assert models["two"].explain().startswith("log-odds of well of an average public row: ")
-    three = models["three"].explain()
-    assert "for ill, " in three.splitlines()[0]
-    assert models["number"].explain().startswith("mean outcome of an average public row: ")
-    assert "\n    tree 1\n        if " in models["votes"].explain()
-    assert "\n    if " in models["two"].explain()
-
-
-@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
-def test_explain_without_public_rows():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 2))
-    clf = SemiPrivateBoostingClassifier(bounds=(-4, 4), random_state=0)
-    text = clf.fit(X, X[:, 0] > 0).explain()
-    assert text.startswith("log-odds of True of an average row of the data-independent grid: ")
 
 
 def test_merge_bins_minimises_the_squared_error():

@@ -444,21 +444,28 @@ def test_a_replaced_row_moves_answers_as_paid_for_and_nothing_else(name):
 
 def neighbours_compared(n=60, watch=None, **options):
     """Compare a fit with those of neighbours under the same outputs; return it and its uses."""
-    n_classes, k, watch = options.get("n_classes", 2), options.get("k"), watch or watched
+    n_classes, k = options.get("n_classes", 2), options.get("k")
     X, y = some_rows(1, n, n_classes, options.get("gap", 0.0))
+
+    def neighbours():
+        odd_ones = [[1e300, -np.inf, 0], [np.nan, np.nan, 0], [0, 0, 0], *some_rows(3, 5)[0]]
+        for position, new in enumerate(odd_ones):
+            replaced = [position] if k is None else persons(len(y), k) == position
+            other_X, other_y = X.copy(), y.copy()
+            other_X[replaced], other_y[replaced] = new, (y[replaced] + 1) % n_classes
+            yield other_X, y if position == len(odd_ones) - 1 else other_y
+
+    return compared(lambda X, y: (watch or watched)(X, y, **options), (X, y), neighbours())
+
+
+def compared(watch, data, neighbours):
+    """Check that neighbours with the same outputs leave the same, and move inputs as paid for."""
     with Recorder() as recorder:
-        one, seen = watch(X, y, **options)
+        one, seen = watch(*data)
     generator = np.random.default_rng(2)
-    odd_ones = [[1e300, -np.inf, 0], [np.nan, np.nan, 0], [0, 0, 0], *some_rows(3, 5)[0]]
-    for position, new in enumerate(odd_ones):
-        replaced = [position] if k is None else persons(len(y), k) == position
-        other_X, other_y = X.copy(), y.copy()
-        other_X[replaced], other_y[replaced] = new, (y[replaced] + 1) % n_classes
-        if position == len(odd_ones) - 1:
-            other_y = y
+    for neighbour in neighbours:
         with Recorder(recorder.outcomes) as other_recorder:
-            _, also_seen = watch(other_X, other_y, **options)
-        assert len(other_recorder.calls) == len(recorder.calls)
+            _, also_seen = watch(*neighbour)
         assert also_seen == seen
         for call, again in zip(recorder.calls, other_recorder.calls, strict=True):
             paid = (call.kind, call.event, call.sensitivity, call.spread)

@@ -7,12 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
@@ -28,7 +27,6 @@ from tests.internals.boosting import (
     MAX_GRADIENT,
     SQUARED,
     MultinomialLoss,
-    PublicLabels,
     _plan_equal_draws,
     public_models,
     read_training_data,
@@ -429,16 +427,6 @@ def test_streamed_rows_have_the_same_public_model(tmp_path):
         assert clf.public_weight_
 
 
-def test_clones_keep_fitted_models():
-    clf = SemiPrivateBoostingClassifier(public_model=TRUTH)
-    assert clone(clf).public_model is TRUTH
-    unfitted = SemiPrivateBoostingClassifier(public_model=LogisticRegression())
-    assert clone(unfitted).public_model is not unfitted.public_model
-    search = GridSearchCV(clf.set_params(random_state=0), {"epsilon": [1, 2]}, cv=2)
-    search.fit(PUBLIC, PUBLIC_Y, X_public=NEW[:100])
-    assert search.best_estimator_.public_model_ is TRUTH
-
-
 # Refusals
 
 
@@ -543,17 +531,3 @@ def test_a_model_is_not_monotone():
         clf.fit(X, Y, X_public=PUBLIC)
     clf.set_params(public_model="auto").fit(X, Y, X_public=PUBLIC, y_public=PUBLIC_Y)
     assert clf.public_model_ is None
-
-
-def test_likelihoods():
-    means = np.array([[0.2, 0.9]])
-    found = public_models.log_likelihood(means, np.array([[0.0, 1.0]]), is_regression=False)
-    assert np.isclose(found, np.log(0.8) + np.log(0.9))
-    several = np.array([[0.2, 0.5], [0.8, 0.5]])
-    found = public_models.log_likelihood(several, np.eye(2), is_regression=False)
-    assert np.isclose(found, np.log(0.2) + np.log(0.5))
-    better = public_models.log_likelihood(means, means + 0.1, is_regression=True)
-    worse = public_models.log_likelihood(means, means + 0.2, is_regression=True)
-    assert np.isclose(better - worse, 2 * np.log(2))
-    labels = PublicLabels(np.arange(2), np.array([[0.0, 1.0]]))
-    assert public_models._outcome_codes(labels).tolist() == [0.0, 1.0]

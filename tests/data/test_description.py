@@ -67,18 +67,6 @@ def test_shares_of_categories():
     assert (even == "a").sum() == 50
 
 
-@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
-def test_rows_can_be_looked_at(library):
-    rows = describe_columns(DESCRIPTION)
-    frame = rows.to_frame(library)
-    assert type(frame).__module__.startswith(library)
-    assert frame.shape == (300, 4)
-    for name, values in rows.columns.items():
-        np.testing.assert_array_equal(np.asarray(frame[name].to_numpy()), values)
-    with pytest.raises(ValueError, match="library"):
-        rows.to_frame("R")
-
-
 def test_dates_are_days_where_their_ends_are():
     rows = describe_columns(
         {"day": ("2020-01-01", "2022-06-30"), "at": ("2020-01-01 08:00", "2021")}
@@ -113,12 +101,6 @@ def test_dates_and_whole_numbers_stay_such():
 def test_bad_descriptions(description, name):
     with pytest.raises(ValueError, match=name):
         describe_columns(description)
-
-
-@pytest.mark.parametrize("size", [0, -3, 2.5, True, "300"])
-def test_bad_sizes(size):
-    with pytest.raises(ValueError, match="size"):
-        describe_columns(DESCRIPTION, size=size)
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])

@@ -12,7 +12,6 @@ from skpublicdp import (
     LabelBoostClassifier,
     PAPQueryRelease,
     SemiPrivateBoostingClassifier,
-    SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
 )
 from skpublicdp.exceptions import NoPublicDataWarning
@@ -235,15 +234,6 @@ def test_public_rows_that_are_all_that_is_looked_at_are_left_alone():
     release = PAPQueryRelease(method="public", bounds={"age": LIMITS}, random_state=0)
     release.fit(X[NUMBERS], X_public=public)
     assert (release.sample(300)["age"] == 50.0).all()
-
-
-def test_outcomes():
-    public = PUBLIC[NUMBERS].assign(age=50.0)
-    reg = SemiPrivateBoostingRegressor(
-        outcome_bounds=LIMITS, bounds={"age": LIMITS}, random_state=0
-    )
-    reg = reg.fit(X[NUMBERS], X["age"], X_public=public)
-    assert reg.score(X[NUMBERS], X["age"]) > 0.8
 
 
 BOUNDED = [

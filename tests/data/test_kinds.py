@@ -373,13 +373,6 @@ def test_a_value_is_converted_on_its_own():
         assert column.encode(np.array(values, dtype=object)).tolist() == expected
 
 
-def test_kinds_that_are_kept_are_declared_and_small():
-    model = fitted_on_mixed(SemiPrivateBoostingClassifier(), "polars")
-    assert not hasattr(model, "_kinds")  # its schema says more, from public rows
-    array = LabelBoostClassifier().fit(X.to_numpy(float), Y)
-    assert array._kinds == ("anything", "anything")
-
-
 NUMBERS_OR_OBJECTS = [
     X.assign(wage=X["wage"].astype(object)),
     X.assign(wage=pd.Series([str(X["wage"][0]), *X["wage"][1:]], dtype=object)),

@@ -134,10 +134,6 @@ def test_text_beside_numbers_by_their_types(learner):
     assert "got" not in refusal(learner, TEXT.tolist(), classes=[0, 1])
 
 
-def test_one_label_only():
-    assert "classes" in refusal(LEARNERS[1], 0 * CODES)
-
-
 @of_class(*LEARNERS[:2])
 @pytest.mark.parametrize("y", [CODES, TEXT])
 def test_private_rows_without_a_label_become_a_class_and_it_is_said(learner, y):
@@ -147,8 +143,3 @@ def test_private_rows_without_a_label_become_a_class_and_it_is_said(learner, y):
     assert len(fitted.classes_) == 3
     declared = clone(learner).set_params(classes=np.unique(marked))
     assert len(declared.fit(X, marked, X_public=PUBLIC).classes_) == 3
-
-
-def test_minus_one_beside_one_other_label_is_a_label():
-    clf = SemiPrivateClassifier(random_state=0).fit(X, 2 * CODES - 1, X_public=PUBLIC)
-    assert clf.classes_.tolist() == [-1, 1]

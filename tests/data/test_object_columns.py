@@ -2,9 +2,7 @@
 
 import datetime as dt
 import enum
-import fractions
 import uuid
-from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -12,12 +10,10 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from sklearn.preprocessing import FunctionTransformer
 
 from skpublicdp import (
     PAPQueryRelease,
     PPMHalfspaceClassifier,
-    PublicFit,
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
@@ -208,22 +204,6 @@ def test_declared_types_that_cannot_be_read_name_a_remedy():
         SemiPrivateBoostingClassifier().fit(X, LABELS, X_public=public)
 
 
-@pytest.mark.parametrize("number", [Decimal, fractions.Fraction, np.float32])
-def test_numbers_of_other_types_are_numbers(number):
-    def numbers(values, of=number):
-        return frame(values, [of(int(day.astype(int)) - 16000) for day in values])
-
-    expected = SemiPrivateBoostingClassifier(random_state=0).fit(
-        numbers(DAYS, float), LABELS, X_public=numbers(PUBLIC_DAYS, float)
-    )
-    model = SemiPrivateBoostingClassifier(random_state=0).fit(
-        numbers(DAYS), LABELS, X_public=numbers(PUBLIC_DAYS)
-    )
-    np.testing.assert_array_equal(
-        model.predict_proba(numbers(NEW_DAYS)), expected.predict_proba(numbers(NEW_DAYS, float))
-    )
-
-
 def test_private_objects_without_public_rows_are_told_to_be_converted():
     with pytest.raises(ValueError, match="convert dates with pandas"):
         PAPQueryRelease().fit(python_dates(DAYS))
@@ -234,13 +214,6 @@ def test_public_dates_and_private_text_name_the_conversion():
         SemiPrivateBoostingClassifier().fit(
             iso(DAYS).astype({"day": "string"}), LABELS, X_public=frame(PUBLIC_DAYS)
         )
-
-
-def test_a_transformer_that_saw_dates_refuses_numbers():
-    days_only = python_dates(PUBLIC_DAYS)[["day"]]
-    step = PublicFit(FunctionTransformer()).fit(python_dates(DAYS)[["day"]], X_public=days_only)
-    with pytest.raises(ValueError, match="Column day must contain dates, as at fit; got numbers"):
-        step.transform(pd.DataFrame({"day": [1.0]}))
 
 
 BITS = {

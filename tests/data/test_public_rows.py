@@ -40,7 +40,6 @@ X_ALL, MASK = np.vstack([X, PUBLIC]), np.arange(N + M) >= N
 Y_ALL = np.append(Y, LABELS)
 DESCRIBED = describe_columns({"age": (20, 80, 50), "dose": (20, 80, 50)}, size=120)
 
-BOOSTED = LabelBoostClassifier(random_state=0)
 LEARNERS = [
     SemiPrivateClassifier(random_state=0),
     PPMHalfspaceClassifier(max_halfspaces=60, random_state=0),
@@ -313,13 +312,6 @@ class TestMaskOrApart:
         given = {tuple(row) for row in PUBLIC}
         assert not any(tuple(row) in given for row in masked.estimator_.X)
 
-    def test_the_default_base_learner_gets_them(self):
-        masked = clone(BOOSTED).fit(X_ALL, Y_ALL, is_public=MASK)
-        apart = clone(BOOSTED).fit(X, Y, X_public=PUBLIC)
-        alone = SemiPrivateClassifier(alpha=0.1).fit(X, Y, X_public=PUBLIC)
-        assert str(masked.estimator_.hypothesis_) == str(apart.estimator_.hypothesis_)
-        assert masked.estimator_.cover_size_ == alone.cover_size_
-
     def test_generic_learner(self):
         y = np.where(np.arange(N) < 500, Y, "-1")
         clf = GenericLearnerClassifier(random_state=0)
@@ -348,17 +340,6 @@ class TestMaskOrApart:
         clf = GenericLearnerClassifier(max_rows_per_group=1, random_state=0)
         clf = clf.fit(X_ALL, Y_ALL, is_public=MASK, groups=persons)
         assert (clf.privacy_.n_private, clf.privacy_.n_public) == (N // 2, M)
-
-    @pytest.mark.parametrize("clf", [GenericLearnerClassifier(), LabelBoostClassifier()], ids=repr)
-    def test_unusable(self, clf):
-        for settings, message in (
-            ({"is_public": MASK[:-1]}, "is_public"),
-            ({"is_public": np.ones(N + M, dtype=bool)}, "is_public|private"),
-            ({"X_public": X_ALL[:9]}, "X_public"),
-            ({"X_public": [[np.inf, 1.0]]}, "X_public"),
-        ):
-            with pytest.raises(ValueError, match=message):
-                clone(clf).fit(X_ALL, Y_ALL, **settings)
 
 
 class TestAlpha:

@@ -454,10 +454,7 @@ def test_the_dual_dimension_defaults_to_assouads_bound():
         (lambda: n_finite(0.1, 0.1, math.inf, 5), "epsilon must"),
         (lambda: n_query_release(0.1, 0.1, 1, 2.0, 1), "delta must lie"),
         (lambda: n_subsampling(5, 1.0, roles="first"), "roles must"),
-        (
-            lambda: n_subsampling(5, 1.1, roles="paper"),
-            r"Claims 4\.3 .*got 1\.1",
-        ),
+        (lambda: n_subsampling(5, 1.1, roles="paper"), r"Claims 4\.3 .*got 1\.1"),
         (lambda: n_query_release(0.1, 0.1, 1.0, 0.1, 1), "Lemma 7"),
         (lambda: n_ppm(0.1, 0.1, 1.0, 2, public_share=1.5), "public_share must"),
         (lambda: n_ppm(0.1, 0.1, 1.0, 7), "got 7.* supports=None"),

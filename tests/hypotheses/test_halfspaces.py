@@ -1,7 +1,6 @@
 """Halfspaces: dichotomies against linear programs, exact tables, covers, accuracy."""
 
 import itertools
-import pickle
 from fractions import Fraction
 from math import comb
 
@@ -24,7 +23,6 @@ from tests.helpers import (
 )
 from tests.internals.hypotheses import (
     MAX_SPARSE_FEATURES,
-    TABULATION_CHUNK_ROWS,
     DecisionTree,
     ParallelHyperplanes,
     RotatingHyperplanes,
@@ -177,18 +175,6 @@ def test_predictions_agree_with_the_error_table(d, seed):
 
 
 @every_dimension
-def test_one_row_moves_every_error_count_by_at_most_one(d):
-    for points, cover in covers(d, 1):
-        X, y, _ = rows_near(points, 2)
-        before = cover.family(tabulate(cover, X, y)).errors
-        for row, label in zip(*rows_near(points, 3)[:2], strict=True):
-            moved, labels = X.copy(), y.copy()
-            moved[0], labels[0] = row, label
-            after = cover.family(tabulate(cover, moved, labels)).errors
-            assert np.abs(after - before).max() <= 1
-
-
-@every_dimension
 @pytest.mark.parametrize("cover", ["exact", "directions"])
 def test_exact_privacy_over_all_data_sets_and_neighbours(d, cover):
     public = np.array([[0.0, 0.0, 1.0], [1.0, 0.5, 1.0], [0.5, 3.0, 0.0], [0.0, 0.0, 2.0]])[:, :d]
@@ -214,16 +200,6 @@ def test_normal_and_offset_are_the_hyperplane(d):
             distance = X @ rule.normal - rule.offset
             clear = np.abs(distance) > 1e-9
             np.testing.assert_array_equal(rule.predict(X)[clear], (distance > 0)[clear])
-
-
-def test_table_does_not_depend_on_chunks_and_workers():
-    rng = np.random.default_rng(0)
-    n = TABULATION_CHUNK_ROWS + 77
-    X, y = rng.normal(size=(n, 2)), rng.integers(2, size=n)
-    cover = make_cover(rng.normal(size=(12, 2)))
-    whole = cover.tabulate(X, y, np.ones(n, dtype=np.int64))
-    for n_jobs in (None, 2):
-        np.testing.assert_array_equal(tabulate(cover, X, y, n_jobs=n_jobs), whole)
 
 
 @pytest.mark.parametrize("weight", [0, 1, 1000, (1 << 24) - 1, 1 << 24, (1 << 40) + 1])
@@ -383,12 +359,6 @@ def test_rules_read_well():
         ("    predict yes", "else:", "    predict no"),
         ("    predict no", "else:", "    predict yes"),
     }
-
-
-def test_a_drawn_rule_is_small():
-    """What fit keeps holds one sweep, not all of them."""
-    cover = make_cover(np.random.default_rng(0).normal(size=(100, 2)))
-    assert len(pickle.dumps(cover.hypothesis(9))) < len(pickle.dumps(cover.sweeps)) / 20
 
 
 @pytest.mark.one_in(2)

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from skpublicdp.exceptions import CoverSizeError
-from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces, Union
+from skpublicdp.hypotheses import HalfspaceIntersections, Halfspaces
 from tests.helpers import public_sample
 from tests.internals.hypotheses import (
     PERTURBATIONS,
-    TABULATION_CHUNK_ROWS,
     AffineHull,
     HalfspaceSet,
     all_supported_halfspaces,
@@ -318,16 +317,6 @@ def test_table_and_rule_agree_on_huge_rows():
     assert [(rule.predict(huge) != y).sum() for rule in members(cover)] == errors.tolist()
 
 
-def test_table_does_not_depend_on_chunks_and_workers():
-    rng = np.random.default_rng(0)
-    n = TABULATION_CHUNK_ROWS + 77
-    X, y = rng.normal(size=(n, 2)), rng.integers(2, size=n)
-    cover = make_cover(rng.normal(size=(5, 2)))
-    whole = cover.tabulate(X, y, np.ones(n, dtype=np.int64))
-    for n_jobs in (None, 2):
-        np.testing.assert_array_equal(tabulate(cover, X, y, n_jobs=n_jobs), whole)
-
-
 @pytest.mark.parametrize("weight", [1, 1 << 10, (1 << 10) + 1, 1 << 20, (1 << 40) + 1])
 @pytest.mark.parametrize("order", [0, 1, 2, 3])
 def test_large_weights_stay_exact(weight, order):
@@ -589,11 +578,7 @@ def test_the_largest_pool_fits(most):
     ("arguments", "classes", "message"),
     [
         ({}, (0, 1, 2), "y has 3"),
-        (
-            {"max_intersections": 0},
-            (0, 1),
-            "max_intersections must",
-        ),
+        ({"max_intersections": 0}, (0, 1), "max_intersections must"),
         ({"max_intersections": True}, (0, 1), "got True"),
         ({"max_halfspaces": 1}, (0, 1), "max_halfspaces must"),
         ({"max_halfspaces": 9.0}, (0, 1), "max_halfspaces must"),
@@ -613,13 +598,6 @@ def test_rules_read_well():
     axis = [rule for rule in rules if rule.startswith("if x0 >= 0 (≈):\n    predict ill\nelse:")]
     assert len(axis) == 1
     assert sum("\n   and " in rule for rule in rules) == comb(12, 2)
-
-
-def test_intersections_join_unions():
-    X = np.random.default_rng(0).normal(size=(6, 2))
-    union = Union([HalfspaceIntersections(max_halfspaces=20), Halfspaces()])
-    cover = union.build_cover(public_sample(X), alpha=0.1, beta=0.1)
-    assert cover.size == sum(one.size for one in cover.covers)
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4])

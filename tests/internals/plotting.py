@@ -1,4 +1,3 @@
 """Internal names of plotting that tests use."""
 
-from skpublicdp.plotting.polytope_display import clip_rectangle
 from skpublicdp.plotting.shape_display import find_limits, find_shapes

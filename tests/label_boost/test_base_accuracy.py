@@ -4,7 +4,6 @@ import dataclasses
 import functools
 import itertools
 import math
-import pickle
 from fractions import Fraction
 
 import numpy as np
@@ -330,11 +329,7 @@ def test_it_is_this_sum():
         assert none.bound is None
         assert reason in none.reason
     none = label_boost_guarantee(
-        dataclasses.replace(plan, rounds=()),
-        *arguments[1:],
-        n,
-        n_labelings,
-        ACCURACY,
+        dataclasses.replace(plan, rounds=()), *arguments[1:], n, n_labelings, ACCURACY
     )
     assert (none.bound, "no row was relabelled" in none.reason) == (None, True)
 
@@ -511,7 +506,3 @@ class TestDeclaration:
         assert epsilon == clf.estimator_.epsilon
         assert beta == clf.beta / 4
         assert clf.guarantee_ is None or clf.guarantee_ > 0
-
-    def test_it_is_pickled_and_cloned(self):
-        learner = clone(LabelBoostClassifier(Histogram(), base_accuracy=ACCURACY))
-        assert pickle.loads(pickle.dumps(learner)).base_accuracy == ACCURACY

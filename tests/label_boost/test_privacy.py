@@ -180,9 +180,7 @@ def told_apart(p, q, base):
 @pytest.mark.parametrize("base", [1.5, 3.0])
 def test_the_bound_is_reached(epsilon, base):
     for part, bound in zip(
-        ("labelled", "new"),
-        relabelling_epsilon(Fraction(base), Fraction(epsilon)),
-        strict=True,
+        ("labelled", "new"), relabelling_epsilon(Fraction(base), Fraction(epsilon)), strict=True
     ):
         reached = told_apart(*crafted(epsilon, part), base)
         assert bound - 1e-5 < reached <= bound + 1e-12

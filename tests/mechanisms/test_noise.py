@@ -10,7 +10,12 @@ import pytest
 from scipy.stats import norm
 
 from tests.helpers import FALSE_ALARM, assert_fits
-from tests.internals.mechanisms import SeededBits, discrete_laplace, random_bits
+from tests.internals.mechanisms import (
+    SeededBits,
+    discrete_laplace,
+    random_bits,
+    rounded_gaussian,
+)
 from tests.internals.mechanisms import discrete_laplace_module as module
 
 SCALES = [Fraction(1, 4), Fraction(1), Fraction(7, 3), Fraction(0.1), Fraction(40), Fraction(10**5)]
@@ -142,8 +147,7 @@ class TestUndecided:
         assert script.answers == []
 
     @pytest.mark.parametrize(
-        ("second", "count"),
-        [(-1, 3), (0x100, 2), (0x1000, 2), (0x10000, 1), (1 << 60, 1)],
+        ("second", "count"), [(-1, 3), (0x100, 2), (0x1000, 2), (0x10000, 1), (1 << 60, 1)]
     )
     def test_thresholds_with_equal_words(self, second, count):
         def bounds(precision):
@@ -184,27 +188,28 @@ class TestUndecided:
         assert discrete_laplace(Fraction(10), 1, script).tolist() == [2 * last]
 
 
+@pytest.mark.parametrize("draw", [discrete_laplace, rounded_gaussian])
 class TestInterface:
-    def test_seeds_repeat(self):
-        one, same, other = (discrete_laplace(Fraction(50), 1000, SeededBits(s)) for s in (3, 3, 4))
+    def test_seeds_repeat(self, draw):
+        one, same, other = (draw(Fraction(2500), 1000, SeededBits(s)) for s in (3, 3, 4))
         assert one.tolist() == same.tolist() != other.tolist()
 
     @pytest.mark.parametrize("size", [0, 1, 17])
-    def test_shape_and_type(self, size):
-        values = discrete_laplace(Fraction(5), size, random_bits())
+    def test_shape_and_type(self, draw, size):
+        values = draw(Fraction(5), size, random_bits())
         assert values.shape == (size,)
         assert values.dtype == np.int64
         values += 1  # nobody else's memory
 
-    @pytest.mark.parametrize("parameter", [Fraction(1, 10**30), Fraction(1, 10**300)])
-    def test_next_to_no_noise(self, parameter):
-        assert not discrete_laplace(parameter, 1000, SeededBits(0)).any()
+    @pytest.mark.parametrize("power", [4, 300, 700])
+    def test_next_to_no_noise(self, draw, power):
+        assert not draw(Fraction(1, 10**power), 1000, SeededBits(0)).any()
 
-    @pytest.mark.parametrize("parameter", [Fraction(0), Fraction(-1), Fraction(10**30)])
-    def test_invalid_scales_are_refused(self, parameter):
-        with pytest.raises(ValueError, match="positive and at most"):
-            discrete_laplace(parameter, 1, SeededBits(0))
+    @pytest.mark.parametrize("spread", [Fraction(0), Fraction(-1), Fraction(10**30)])
+    def test_invalid_spreads_are_refused(self, draw, spread):
+        with pytest.raises(ValueError, match=r"positive and at most|sigma2"):
+            draw(spread, 1, SeededBits(0))
 
-    def test_invalid_sizes_are_refused(self):
+    def test_invalid_sizes_are_refused(self, draw):
         with pytest.raises(ValueError, match="size must"):
-            discrete_laplace(Fraction(1), -1, SeededBits(0))
+            draw(Fraction(1), -1, SeededBits(0))

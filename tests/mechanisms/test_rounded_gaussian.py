@@ -17,7 +17,6 @@ from tests.internals.mechanisms import (
     SeededBits,
     _decide_by_integers,
     exp_minus,
-    random_bits,
     rounded_gaussian,
 )
 from tests.internals.mechanisms import rounded_gaussian_module as module
@@ -255,10 +254,7 @@ class TestUndecided:
         assert script.answers == []
         # with the coin before it, whose digits keep the proposal for sure
         script = Script([], [0, *answers])
-        assert _decide_by_integers(self.SCALE, block, inside, 0, script) == (
-            block + up,
-            True,
-        )
+        assert _decide_by_integers(self.SCALE, block, inside, 0, script) == (block + up, True)
         (certain,) = decide_by_floats(Fraction(256), [block], [inside], [0])[2]
         assert not certain
 
@@ -288,33 +284,3 @@ class TestUndecided:
     def test_digits_are_drawn_once(self):
         number = module._Uniform(Script([], [0b01]), 0b1011, 4)
         assert [number.digits(p) for p in (4, 6, 4, 2)] == [0b1011, 0b101101, 0b1011, 0b10]
-
-
-class TestInterface:
-    def test_seeds_repeat(self):
-        one, same, other = (
-            rounded_gaussian(Fraction(2500), 1000, SeededBits(s)) for s in (3, 3, 4)
-        )
-        assert one.tolist() == same.tolist() != other.tolist()
-
-    @pytest.mark.parametrize("size", [0, 1, 17])
-    def test_shape_and_type(self, size):
-        values = rounded_gaussian(Fraction(5), size, random_bits())
-        assert values.shape == (size,)
-        assert values.dtype == np.int64
-        values += 1  # nobody else's memory
-
-    @pytest.mark.parametrize(
-        "sigma2", [Fraction(1, 10**4), Fraction(1, 10**300), Fraction(1, 10**700)]
-    )
-    def test_next_to_no_noise(self, sigma2):
-        assert not rounded_gaussian(sigma2, 1000, SeededBits(0)).any()
-
-    @pytest.mark.parametrize("sigma2", [Fraction(0), Fraction(-1), Fraction(2**60 + 1)])
-    def test_invalid_variances_are_refused(self, sigma2):
-        with pytest.raises(ValueError, match="sigma2"):
-            rounded_gaussian(sigma2, 1, SeededBits(0))
-
-    def test_invalid_sizes_are_refused(self):
-        with pytest.raises(ValueError, match="size must"):
-            rounded_gaussian(Fraction(1), -1, SeededBits(0))

@@ -294,7 +294,7 @@ def check_area(world, n, epsilon, delta=0.0, repeats=1400):
 @pytest.mark.parametrize(
     ("world", "n", "epsilon"),
     [
-        ("typical", 200, 1.0),  # the others are among those of every scale
+        ("typical", 200, 1.0)  # the others are among those of every scale
     ],
 )
 def test_coverage_of_the_area(world, n, epsilon):

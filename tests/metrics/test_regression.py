@@ -202,12 +202,6 @@ class TestRows:
         predicted = np.array([[1.0], [2.0], [3.0], [np.nan]])
         assert self.scores(self.y, predicted).mae == pytest.approx((0 + 1 + 0 + 4) / 4)
 
-    def test_containers(self):
-        y = np.array(self.y)
-        nullable = pd.Series(y).astype("Float64")
-        for column in (y, list(y), pd.Series(y), nullable, y[:, None], y.astype(np.float32)):
-            assert self.scores(column).mae == pytest.approx(0.25)
-
     def test_hidden_outcomes_are_missing(self):
         y = np.ma.MaskedArray(self.y, [False, False, False, True])
         assert self.scores(y).mae == pytest.approx(1.25)
@@ -261,10 +255,7 @@ class TestRows:
         ({"outcome_bounds": (0, np.inf)}, "outcome_bounds must"),
         ({"outcome_bounds": 3}, "outcome_bounds must"),
         ({"outcome_bounds": None}, "pass outcome_bounds"),
-        (
-            {"classes": [0, 1]},
-            "classes applies",
-        ),
+        ({"classes": [0, 1]}, "classes applies"),
         ({"pos_label": 1}, "pos_label applies"),
         ({"threshold": 0.5}, "threshold applies"),
         ({"epsilon": 1e-30}, "to be drawn"),
@@ -283,10 +274,7 @@ def test_what_a_release_does_not_have():
     scores = silently(Foretold(), np.zeros((3, 1)), [0, 1, 2], outcome_bounds=(0, 2))
     assert (len(scores.classes_), scores.pos_label_, len(scores.thresholds_)) == (0, None, 0)
     for name in ("accuracy", "roc_auc", "confusion_matrix", "brier"):
-        with pytest.raises(
-            AttributeError,
-            match=f"{name} .* are r2, rmse",
-        ):
+        with pytest.raises(AttributeError, match=f"{name} .* are r2, rmse"):
             getattr(scores, name)
         with pytest.raises(ValueError, match="metric"):
             scores.interval(name)

@@ -93,11 +93,7 @@ def test_the_size_of_a_shuffled_test():
         (PublicShuffleSplit(test_size=1), {}, "test_size must be in"),
         (PublicKFold(5), {"is_public": np.arange(6) > 2}, "5 labelled private"),
         (PublicShuffleSplit(), {"is_public": np.arange(6) > 0}, "2 labelled private"),
-        (
-            PublicKFold(2),
-            {"is_public": [0, 1, 0, 0, 2, 0]},
-            "status is unknown",
-        ),
+        (PublicKFold(2), {"is_public": [0, 1, 0, 0, 2, 0]}, "status is unknown"),
         (PublicKFold(2), {"groups": [1, 2]}, "one person per row"),
         (PublicKFold(2), {"groups": [1, 2, 3, None, 5, 6]}, "one is missing"),
         (PublicKFold(2), {"y": [0, 1, -1, 0, 1, -1]}, "the mask"),

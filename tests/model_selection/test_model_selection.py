@@ -4,7 +4,6 @@ import warnings
 from fractions import Fraction
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -150,29 +149,6 @@ def test_a_scaler_is_fitted_on_public_rows_alone():
     scaler = search.best_estimator_["scale"].transformer_
     assert np.allclose(scaler.mean_, X[mask].mean(axis=0))
     assert (search.privacy_.n_private, search.privacy_.n_public) == (300, 300)
-
-
-def test_mask_and_separate_rows_are_the_same_thing():
-    rows, labels = np.vstack([X, PUBLIC]), np.concatenate([XOR, np.full(100, "-1")])
-    search = SemiPrivateSearchCV(SemiPrivateClassifier(), DEPTHS, random_state=0)
-    masked = search.fit(rows, labels, is_public=np.arange(len(rows)) >= N)
-    assert masked.privacy_ == searched(DEPTHS).privacy_
-    drawn = str(masked.best_estimator_.hypothesis_)
-    assert drawn == str(searched(DEPTHS).best_estimator_.hypothesis_)
-
-
-def test_frames_keep_their_names():
-    frame = pd.DataFrame(X, columns=["age", "dose"])
-    search = SemiPrivateSearchCV(SemiPrivateClassifier(), DEPTHS, random_state=0)
-    search.fit(frame, XOR, X_public=pd.DataFrame(PUBLIC, columns=["age", "dose"]))
-    assert search.feature_names_in_.tolist() == ["age", "dose"]
-    assert "age" in str(search.best_estimator_.hypothesis_)
-
-
-def test_lists_are_rows_too():
-    search = SemiPrivateSearchCV(SemiPrivateClassifier(), DEPTHS, random_state=0)
-    search.fit(X[:300].tolist(), XOR[:300].tolist(), X_public=PUBLIC.tolist())
-    assert search.predict(X[:5].tolist()).tolist() == XOR[:5].tolist()
 
 
 class TestPublicRowsFirst:
@@ -326,11 +302,7 @@ def test_log_mass_is_that_of_the_listed_members(family):
         (SemiPrivateClassifier(max_rows_per_group=2), {"alpha": [0.1]}, "max_rows_per_group=None"),
         (SemiPrivateClassifier(random_state=0), {"alpha": [0.1]}, "random_state=None"),
         (DecisionTrees, {"alpha": [0.1]}, "estimator"),
-        (
-            SemiPrivateBoostingRegressor(),
-            {"max_rounds": [1, 2]},
-            "is a regressor",
-        ),
+        (SemiPrivateBoostingRegressor(), {"max_rounds": [1, 2]}, "is a regressor"),
         (
             Pipeline([("scale", StandardScaler()), ("clf", SemiPrivateClassifier())]),
             {"clf__alpha": [0.1]},
@@ -348,33 +320,10 @@ def test_what_is_refused(estimator, grid, reason):
         SemiPrivateSearchCV(estimator, grid).fit(X, XOR, X_public=PUBLIC)
 
 
-@pytest.mark.parametrize(
-    ("data", "reason"),
-    [
-        ({"is_public": np.ones(N, dtype=bool)}, "one private row"),
-        ({"y_public": XOR[:3]}, "label per row of X_p"),
-        ({"X_public": None, "y_public": XOR[:3]}, "without X_public"),
-        ({"groups": np.arange(N)}, "groups was passed"),
-    ],
-)
-def test_what_else_is_refused(data, reason):
-    with pytest.raises(ValueError, match=reason):
-        searched(DEPTHS, data=data)
-
-
 def test_it_may_be_a_base_learner_of_itself():
     inner = SemiPrivateSearchCV(SemiPrivateClassifier(), DEPTHS)
     search = searched({"param_grid": [DEPTHS]}, estimator=inner)
     assert search.score(X, XOR) > 0.9
-
-
-def test_persons_are_protected_by_a_larger_sensitivity():
-    with Recorder() as recorder:
-        search = searched(
-            DEPTHS, data={"groups": np.arange(N) // 4}, max_rows_per_group=4, epsilon=1
-        )
-    assert recorder.calls_of("draw")[0].sensitivity == 4
-    assert "one person" in search.privacy_.unit
 
 
 def test_a_rule_of_one_candidate_refines_no_other():

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from sklearn.pipeline import Pipeline
 
-from skpublicdp import GenericLearnerClassifier, PrivacyBudget, SemiPrivateClassifier
+from skpublicdp import GenericLearnerClassifier, SemiPrivateClassifier
 from skpublicdp.accounting import basic_price, exact_fraction
-from skpublicdp.exceptions import PrivacyBudgetError
 from skpublicdp.hypotheses import DecisionTrees, Halfspaces, Stumps, Thresholds
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from tests.helpers import all_data_sets, as_arrays, assert_private, neighbours_of
@@ -151,28 +150,6 @@ def test_persons_are_protected_in_every_step():
         halved = float(two.cost / two.sensitivity), float(one.cost) / 2
         assert halved[0] == pytest.approx(halved[1])
     assert "replace one person" in search.privacy_.unit
-
-
-class Forbidden:
-    """Rows that must not be looked at."""
-
-    shape = (10, 1)
-
-    def __array__(self, *args, **kwargs):
-        raise AssertionError("a private row was read")
-
-
-@pytest.mark.filterwarnings("ignore:(Only . public|The public rows contain)")
-def test_a_budget_is_charged_once_and_before_a_row_is_read():
-    X, y = np.resize(POINTS, (30, 1)), np.resize([0, 1, 1, 0], 30)
-    budget = PrivacyBudget(1.0, for_tests=True)
-    search = family(budget=budget).fit(X, y, X_public=PUBLIC)
-    assert (len(budget.ledger), budget.spent().epsilon) == (1, EPSILON)
-    assert search.privacy_.entry == 1
-    assert search.best_estimator_.privacy_ == search.privacy_
-    with pytest.raises(PrivacyBudgetError):
-        search.fit(Forbidden(), Forbidden())
-    assert len(budget.ledger) == 1
 
 
 def test_a_large_cover_does_not_drown_a_small_one():

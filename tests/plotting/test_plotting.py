@@ -1,7 +1,6 @@
 """The displays show what was released, and only points and rows that they are given."""
 
 import math
-import sys
 
 import numpy as np
 import pandas as pd
@@ -11,8 +10,7 @@ from skpublicdp import PAPQueryRelease, PPMHalfspaceClassifier
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.hypotheses import HalfspaceIntersections, PublicSample
 from skpublicdp.plotting import CDFDisplay, FidelityDisplay, MarginalDisplay, PolytopeDisplay
-from skpublicdp.query_release import IntervalQueries, MarginalQueries, RectangleQueries
-from tests.internals.plotting import clip_rectangle
+from skpublicdp.query_release import MarginalQueries
 
 matplotlib = pytest.importorskip("matplotlib")
 plt = pytest.importorskip("matplotlib.pyplot")
@@ -85,31 +83,6 @@ def test_shows_the_points_given_and_no_other(clf):
     assert len(PolytopeDisplay.from_estimator(clf, X[:50], Y[:50]).points_) == 2
 
 
-def test_draws_where_and_how_it_is_told(clf):
-    _, ax = plt.subplots()
-    styles = {"region_kwargs": {"color": "red"}, "edge_kwargs": {"linewidth": 3}}
-    names = ["one", "two"]
-    display = PolytopeDisplay.from_estimator(
-        clf, X[:9], feature_names=names, ax=ax, point_kwargs={"s": 40}, **styles
-    )
-    assert display.ax_ is ax
-    assert display.figure_ is ax.figure
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("one", "two")
-    assert display.region_.get_facecolor() == (1, 0, 0, 1)
-    assert {edge.get_linewidth() for edge in display.edges_} == {3}
-    assert display.points_[0].get_sizes() == 40
-    again = display.plot()
-    assert again is display
-    assert again.ax_ is not ax
-
-
-def test_plain_columns_are_numbered():
-    clf = PPMHalfspaceClassifier(max_halfspaces=50, random_state=0).fit(X, Y)
-    display = PolytopeDisplay.from_estimator(clf, limits=LIMITS)
-    assert (display.ax_.get_xlabel(), display.ax_.get_ylabel()) == ("x0", "x1")
-    assert display.region_.get_label() == "predict negative"  # the second label is private
-
-
 def test_constant_rules():
     nobody = PPMHalfspaceClassifier(random_state=0)
     with pytest.warns(NoPublicDataWarning):
@@ -136,41 +109,6 @@ def test_public_points_on_a_line():
     assert display.edges_
     ends = np.concatenate([edge.get_xydata() for edge in display.edges_])
     np.testing.assert_allclose(ends[:, 1], 0.1 * ends[:, 0] + 0.7, atol=1e-6)
-
-
-def test_clip():
-    square = np.array([[0.0, 1.0], [0.0, 1.0]])
-    none = np.empty((0, 2)), np.empty(0)
-    assert clip_rectangle(*none, square).tolist() == [[0, 0], [1, 0], [1, 1], [0, 1]]
-    assert len(clip_rectangle(np.array([[1.0, 0.0]]), np.array([2.0]), square)) == 0
-    flat = np.array([[1.0, 0.3], [-1.0, -0.3]]), np.array([0.7, -0.7])
-    corners = clip_rectangle(*flat, square)
-    assert np.allclose(corners @ [1, 0.3], 0.7)
-    assert np.ptp(corners[:, 1]) == 1
-
-
-def test_says_what_is_wrong(clf):
-    X_three = RNG.normal(size=(500, 3))
-    three = PPMHalfspaceClassifier(max_halfspaces=20, random_state=0)
-    three.fit(X_three, (X_three[:, 0] > 0).astype(int))
-    with pytest.raises(ValueError, match="has 3"):
-        PolytopeDisplay.from_estimator(three, X_three)
-    with pytest.raises(ValueError, match="Pass public points"):
-        PolytopeDisplay.from_estimator(clf)
-    with pytest.raises(ValueError, match="got 3"):
-        PolytopeDisplay.from_estimator(clf, X_three)
-    with pytest.raises(ValueError, match="inconsistent numbers"):
-        PolytopeDisplay.from_estimator(clf, X[:5], Y[:4])
-    with pytest.raises(ValueError, match="two names; got 1"):
-        PolytopeDisplay.from_estimator(clf, X[:5], feature_names=["day"])
-    with pytest.raises(ValueError, match="not fitted"):
-        PolytopeDisplay.from_estimator(PPMHalfspaceClassifier(), X[:5])
-
-
-def test_names_what_to_install(clf, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match="matplotlib"):
-        PolytopeDisplay.from_estimator(clf, X[:5])
 
 
 HOURS = RNG.choice([20, 38, 40, 45, 60], p=[0.2, 0.1, 0.5, 0.1, 0.1], size=(6000, 1))
@@ -228,15 +166,6 @@ def test_cdf_without_public_rows_or_band(hours):
     assert CDFDisplay.from_estimator(constant).ax_.get_xlim() == (0, 2)
 
 
-def test_cdf_of_intervals():
-    frame = pd.DataFrame(HOURS, columns=["hours"])
-    release = release_of(frame[200:], frame[:200], queries=IntervalQueries(), bounds=(0, 168))
-    display = CDFDisplay.from_estimator(release, frame[:200])
-    low, high = display.band.T
-    assert ((low <= display.released) & (display.released <= high)).all()
-    assert display.ax_.get_xlabel() == "hours"
-
-
 def test_cdf_of_a_column_of_tables(people):
     public = PEOPLE[:300]
     display = CDFDisplay.from_estimator(people, public, column="age")
@@ -253,13 +182,6 @@ def test_cdf_of_a_column_of_tables(people):
     display = CDFDisplay.from_estimator(release, missing, column="age")
     assert display.n_public == missing["age"].notna().sum()
     assert display.public[-1] == 1
-
-
-def test_cdf_of_dates_is_refused():
-    days = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=400)})
-    release = release_of(days[100:], days[:100])
-    with pytest.raises(ValueError, match="day contains"):
-        CDFDisplay.from_estimator(release)
 
 
 def test_marginal_shows_what_is_released(people):
@@ -286,72 +208,6 @@ def test_marginal_bins_are_those_of_the_release(people, column):
     answers = people.answer(asked)
     assert all(np.isclose(answers, share).any() for share in display.released)
     assert MarginalDisplay.from_estimator(people, column).public_bars_ is None
-
-
-def test_marginal_of_other_releases(hours):
-    display = MarginalDisplay.from_estimator(hours, 0, HOURS_PUBLIC.tolist())
-    assert display.released.sum() == pytest.approx(1)
-    assert display.public.sum() == pytest.approx(1)
-    assert np.abs(display.released - display.public).max() < 0.1
-    plane = release_of(X[500:], X[:500], queries=RectangleQueries())
-    display = MarginalDisplay.from_estimator(plane, 1, X[:500])
-    assert np.abs(display.released - display.public).max() < 0.05
-
-
-def test_release_displays_draw_where_and_how_they_are_told(hours, people):
-    _, (left, right) = plt.subplots(1, 2)
-    cdf = CDFDisplay.from_estimator(
-        hours,
-        HOURS_PUBLIC,
-        ax=left,
-        name="hours",
-        line_kwargs={"linewidth": 3},
-        band_kwargs={"label": "band"},
-        public_kwargs={"label": "survey"},
-    )
-    assert (cdf.ax_, cdf.figure_, cdf.line_.get_linewidth()) == (left, left.figure, 3)
-    assert (left.get_xlabel(), cdf.band_.get_label()) == ("hours", "band")
-    assert cdf.public_line_.get_label() == "survey"
-    marginal = MarginalDisplay.from_estimator(
-        people, "job", ax=right, bar_kwargs={"label": "mine", "height": 0.8}
-    )
-    assert marginal.ax_ is right
-    assert marginal.bars_.get_label() == "mine"
-    assert marginal.bars_[0].get_height() == pytest.approx(0.8)
-    for display in (cdf, marginal):
-        assert display.plot() is display
-        assert display.ax_.get_legend_handles_labels()[1][-1].startswith(("released", "200"))
-        assert display.ax_ not in (left, right)
-
-
-def test_release_displays_say_what_is_wrong(hours, people):
-    with pytest.raises(ValueError, match="release has 3"):
-        CDFDisplay.from_estimator(people)
-    with pytest.raises(ValueError, match="column job"):
-        CDFDisplay.from_estimator(people, column="job")
-    jobs = release_of(PEOPLE[["job"]][300:], PEOPLE[["job"]][:300])
-    with pytest.raises(ValueError, match="column job"):
-        CDFDisplay.from_estimator(jobs)
-    with pytest.raises(ValueError, match="2 features"):
-        CDFDisplay.from_estimator(hours, X[:5])
-    for limits in ([1], [2, 1], [0, np.inf]):
-        with pytest.raises(ValueError, match="two increasing"):
-            CDFDisplay.from_estimator(hours, limits=limits)
-    for column in ("town", 3, None):
-        with pytest.raises(ValueError, match="below 3"):
-            MarginalDisplay.from_estimator(people, column)
-    with pytest.raises(ValueError, match="feature names"):
-        MarginalDisplay.from_estimator(people, "job", PEOPLE[["age", "job"]])
-    for cls, arguments in ((CDFDisplay, ()), (MarginalDisplay, (0,))):
-        with pytest.raises(ValueError, match="not fitted"):
-            cls.from_estimator(PAPQueryRelease(), *arguments)
-
-
-@pytest.mark.parametrize(("cls", "arguments"), [(CDFDisplay, ()), (MarginalDisplay, (0,))])
-def test_release_displays_name_what_to_install(hours, monkeypatch, cls, arguments):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match="matplotlib"):
-        cls.from_estimator(hours, *arguments)
 
 
 def test_fidelity_shows_each_table():

@@ -198,16 +198,6 @@ def test_a_release_lists_what_it_uses_and_nothing_about_boosting(tmp_path):
     assert "residuals of boosting" in model
 
 
-def test_a_card_states_how_many_rows_were_left_out(tmp_path):
-    release = PAPQueryRelease(bounds=(-5, 5), max_rows_per_group=2, random_state=SEED)
-    groups = np.arange(len(X)) // 3
-    release = release.fit(X[:, :1], X_public=PUBLIC[:, :1], groups=groups)
-    text = report(release, tmp_path / "card.html").read_text(encoding="utf-8")
-    n_omitted = int(np.maximum(np.bincount(groups) - 2, 0).sum())
-    assert f"{n_omitted} of {len(X)} private rows were left out, because their persons have" in text
-    assert "were left out" not in report(fitted("release"), tmp_path / "card.html").read_text()
-
-
 @quiet
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_card_can_be_used_without_the_repository(kind, tmp_path):
@@ -295,14 +285,6 @@ def test_a_card_of_what_is_inside_a_pipeline_or_a_search(kind, tmp_path):
 
 
 @quiet
-def test_a_search_that_keeps_no_learner_has_no_card(tmp_path):
-    search = GridSearchCV(SemiPrivateClassifier(), {"alpha": [0.2]}, cv=2, refit=False)
-    search = search.fit(X, Y, X_public=PUBLIC)
-    with pytest.raises(TypeError, match="got GridSear"):
-        report(search, tmp_path / "card.html")
-
-
-@quiet
 @pytest.mark.parametrize("kind", KINDS)
 def test_notebooks_show_rule_and_receipt_below_the_diagram(kind):
     estimator = fitted(kind)
@@ -318,14 +300,6 @@ def test_notebooks_show_rule_and_receipt_below_the_diagram(kind):
     with sklearn.config_context(display="text"):
         assert not hasattr(estimator, "_repr_html_")
         assert "text/html" not in estimator._repr_mimebundle_()
-
-
-def test_before_fitting_there_is_the_diagram_alone():
-    for estimator in (SemiPrivateClassifier(), PublicFit(StandardScaler())):
-        assert "<pre style" not in estimator._repr_html_()
-        assert "sk-top-container" in estimator._repr_html_()
-    transformer = PublicFit(StandardScaler()).fit(X, X_public=PUBLIC)
-    assert "StandardScaler, fitted to public rows alone." in transformer._repr_html_()
 
 
 def test_text_is_escaped(tmp_path):

@@ -342,15 +342,6 @@ def test_groups_have_the_whole_budget_each():
     assert repr(south).endswith("group='south')")
 
 
-def test_names_of_groups_are_checked():
-    budget = PrivacyBudget(1.0)
-    for bad in ("", None, 3):
-        with pytest.raises(ValueError, match="non-empty"):
-            budget.group(bad)
-    with pytest.raises(ValueError, match="group 'north'"):
-        budget.group("north").group("south")
-
-
 # one purse
 
 
@@ -370,14 +361,6 @@ def test_copies_are_the_same_purse():
     assert budget != PrivacyBudget(1.0)
     assert budget != budget.group("north")
     assert budget != 1.0
-
-
-@pytest.mark.parametrize("said", [{"who": None}, {"n_rows": math.nan}, {"n_rows": -1}])
-def test_what_an_entry_says_is_checked(said):
-    budget = PrivacyBudget(1.0)
-    with pytest.raises(ValueError, match="who must"):
-        budget.spend(TENTH, **said)
-    assert budget.ledger == []
 
 
 def test_threads_share_it():
@@ -562,17 +545,6 @@ def test_to_dict_is_plain():
         None,
     )
     assert from_text(entry["event"]) == TENTH
-
-
-def test_it_shows_itself_in_notebooks():
-    budget = PrivacyBudget(2.0)
-    budget.group("<north>").spend(TENTH, who="<b>", n_rows=12)
-    page = budget._repr_html_()
-    assert "ε = 2, δ = 0" in page
-    assert "Spent: ε = 0.1, δ = 0." in page
-    assert "&lt;north&gt;" in page
-    assert "<b></td>" not in page
-    assert 'max="2.0" value="0.1"' in page
 
 
 def test_plot():

@@ -5,10 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import sklearn
 from sklearn.base import clone
-from sklearn.exceptions import FitFailedWarning
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline
 
 import skpublicdp
@@ -16,7 +14,6 @@ from skpublicdp import (
     LabelBoostClassifier,
     PAPQueryRelease,
     PrivacyBudget,
-    PublicFit,
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
     SubsamplingActiveLearner,
@@ -93,21 +90,6 @@ def test_a_fit_is_an_entry():
     assert [entry.event for entry in entries] == [first.privacy_.event, second.privacy_.event]
     assert budget.spent().epsilon == 0.5
     assert learner().fit(X, Y, X_public=X_PUBLIC).privacy_.entry is None
-
-
-def test_fourteen_fits_of_a_tenth():
-    budget = PrivacyBudget(1, 1e-6, for_tests=True)
-    estimator = learner(epsilon=0.1, budget=budget)
-    for number in range(14):
-        assert estimator.fit(X, Y, X_public=X_PUBLIC).privacy_.entry == number + 1
-    with pytest.raises(PrivacyBudgetError, match=r"requests ε = 0\.1"):
-        estimator.fit(X, Y, X_public=X_PUBLIC)
-    assert (
-        learner(budget=PrivacyBudget(1, 1e-6, for_tests=True))
-        .fit(X, Y, X_public=X_PUBLIC)
-        .privacy_.entry
-        == 1
-    )
 
 
 def test_a_failed_validation_spends_nothing():
@@ -198,50 +180,6 @@ def test_a_grid_search_charges_exactly_the_sum(n_jobs):
     assert {entry.n_rows for entry in budget.ledger} == {48, 60}
 
 
-def test_a_grid_search_in_a_pipeline():
-    budget = PrivacyBudget(10.0, for_tests=True)
-    with sklearn.config_context(enable_metadata_routing=True):
-        pipeline = Pipeline(
-            [("scale", PublicFit()), ("clf", learner(budget=budget))],
-            transform_input=["X_public"],
-        )
-        grid = {f"clf__{name}": values for name, values in GRID.items()}
-        search = GridSearchCV(pipeline, grid, cv=KFold(5), n_jobs=2)
-        search.fit(X, Y, X_public=X_PUBLIC)
-    best = exact_fraction(search.best_params_["clf__epsilon"])
-    assert budget.spent().epsilon == float(3 + best)
-    assert [entry.who for entry in budget.ledger] == ["SemiPrivateClassifier"] * 16
-
-
-def test_cross_val_score_charges_each_fold():
-    budget = PrivacyBudget(1.0, for_tests=True)
-    cross_val_score(
-        learner(epsilon=0.1, budget=budget),
-        X,
-        Y,
-        cv=KFold(5),
-        params={"X_public": X_PUBLIC},
-        n_jobs=2,
-    )
-    assert budget.spent().epsilon == 0.5
-
-
-@pytest.mark.filterwarnings("ignore:One or more of the test scores")
-@pytest.mark.parametrize("n_jobs", [None, 2])
-def test_a_cap_in_the_middle_leaves_nan_in_a_lenient_search(n_jobs):
-    budget = PrivacyBudget(1.0, for_tests=True)
-    search = GridSearchCV(learner(budget=budget), GRID, cv=KFold(5), n_jobs=n_jobs, refit=False)
-    with pytest.warns(FitFailedWarning, match="total of 15"):
-        search.fit(X, Y, X_public=X_PUBLIC)
-    scores = np.array([search.cv_results_[f"split{fold}_test_score"] for fold in range(5)]).T
-    spent = [entry.event.epsilon for entry in budget.ledger]
-    assert sum(spent) <= 1
-    for epsilon, of_candidate in zip(GRID["epsilon"], scores, strict=True):
-        assert np.isfinite(of_candidate).sum() == spent.count(exact_fraction(epsilon))
-    if n_jobs is None:  # else workers overtake each other
-        assert np.isnan(scores).astype(int).tolist() == [[0] * 5, [0, 0, 1, 1, 1], [1] * 5]
-
-
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_a_cap_in_the_middle_stops_a_strict_search(n_jobs):
     """The last with workers: its error ends them, and others would take seconds to start."""
@@ -260,23 +198,7 @@ def test_a_cap_in_the_middle_stops_a_strict_search(n_jobs):
     assert budget.spent().epsilon <= 1.0
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning")
-@pytest.mark.filterwarnings("ignore:One or more of the test scores")
-def test_a_search_that_cannot_pay_for_its_refit_says_so():
-    budget = PrivacyBudget(0.5, for_tests=True)
-    search = GridSearchCV(learner(epsilon=0.1, budget=budget), {"alpha": [0.1]}, cv=KFold(5))
-    with pytest.raises(PrivacyBudgetError, match="nothing is left"):
-        search.fit(X, Y, X_public=X_PUBLIC)
-    assert len(budget.ledger) == 5
-    assert not hasattr(search.best_estimator_, "hypothesis_")
-
-
-KINDS = {
-    "clf": [
-        SemiPrivateClassifier(Stumps()),
-        SemiPrivateBoostingClassifier(max_rounds=2),
-    ]
-}
+KINDS = {"clf": [SemiPrivateClassifier(Stumps()), SemiPrivateBoostingClassifier(max_rounds=2)]}
 
 
 @pytest.mark.parametrize("accountant", ["auto", "pure"])
@@ -305,10 +227,7 @@ def test_a_search_among_kinds_with_noise_is_an_entry(accountant):
 
 @pytest.mark.parametrize(
     "learner",
-    [
-        LabelBoostClassifier(),
-        SubsamplingActiveLearner(SemiPrivateBoostingClassifier(max_rounds=2)),
-    ],
+    [LabelBoostClassifier(), SubsamplingActiveLearner(SemiPrivateBoostingClassifier(max_rounds=2))],
     ids=lambda learner: type(learner).__name__,
 )
 def test_learners_with_a_delta_fit_the_default_budget(learner):

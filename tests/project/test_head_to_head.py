@@ -29,13 +29,6 @@ def figures(monkeypatch):
     return head_to_head_figures
 
 
-def fit(method, epsilon, split, **measured):
-    return {
-        "part": "classification", "data": "d", "split": split, "rows": 9, "method": method,
-        "epsilon": epsilon, "seconds": 1.0, "peak_mb": 5.0, **measured,
-    }  # fmt: skip
-
-
 def test_the_page_shows_the_committed_figures(page):
     shown = page.places(page.PAGE.read_text(encoding="utf-8"))
     assert shown == page.tables(pd.read_csv(page.SUMMARY))
@@ -77,54 +70,6 @@ def test_every_picture_of_the_page_is_there(page):
     pictures = re.findall(r"!\[[^]]+\]\((\S+)\)", page.PAGE.read_text(encoding="utf-8"))
     assert len(pictures) == 2
     assert all((page.PAGE.parent / name).is_file() for name in pictures)
-
-
-def test_the_summary_is_mean_and_sd_over_the_runs(figures):
-    rows = [fit("DP-EBM", 0.5, split, accuracy=a) for split, a in enumerate((0.7, 0.8, 0.9))]
-    rows.append(fit("majority", np.nan, 0, accuracy=0.6))
-    rows.append(fit("DP-EBM", 1.0, 0, accuracy=0.1) | {"part": "costs"})
-    found = summary(figures, rows).set_index(["part", "method", "measure"])[["mean", "sd", "runs"]]
-    assert found.loc["classification", "DP-EBM", "accuracy"].tolist() == [0.8, 0.1, 3]
-    mean, sd, runs = found.loc["classification", "majority", "accuracy"]
-    assert (mean, runs) == (0.6, 1)
-    assert np.isnan(sd)  # one run has no spread
-    # a process that did nothing else tells time and memory, and nothing but that
-    assert set(found.loc["costs"].index) == {("DP-EBM", "seconds"), ("DP-EBM", "peak_mb")}
-
-
-def summary(figures, rows):
-    empty = dict.fromkeys(figures.MEASURES, np.nan)
-    return figures.summary(pd.DataFrame([empty | row for row in rows]))
-
-
-def test_what_is_measured_replaces_its_figures_alone(figures):
-    old = [fit("A", 1.0, 0, auc=0.5), fit("B", 1.0, 0, auc=0.6), fit("free", None, 0, auc=0.7)]
-    new = [fit("free", None, 0, auc=0.75), fit("C", 1.0, 0, auc=0.9), fit("A", 1.0, 0, auc=0.55)]
-    table = figures.merged(summary(figures, old), summary(figures, new))
-    auc = table[table["measure"] == "auc"]
-    # each where it was, what is new at the end
-    assert auc["method"].tolist() == ["A", "B", "free", "C"]
-    assert auc["mean"].tolist() == [0.55, 0.6, 0.75, 0.9]
-    assert not table.duplicated(figures.FIGURE).any()
-
-
-def test_two_runs_are_compared_by_their_noise(figures):
-    def run(shift):
-        noise = (-0.01, 0.0, 0.01)
-        return summary(
-            figures,
-            [fit("same", 1.0, k, auc=0.8 + e + shift / 100) for k, e in enumerate(noise)]
-            + [fit("other", None, k, auc=0.8 + e + shift) for k, e in enumerate(noise)]
-            + [fit("single", 1.0, 0, auc=0.8 + shift)],
-        )
-
-    found = figures.compared(run(0), run(0.03)).set_index("method")
-    assert found["sds"].round(6).to_dict() == {"same": 0.03, "other": 3.0}  # times are left out
-    # 0.03 / (0.01 √(2/3)) = 3.67 is above the 2.78 of Student's t with 4 degrees of freedom
-    assert found["seen"].to_dict() == {"same": False, "other": True}
-    line = figures.agreement(run(0), run(0.03)).set_index("method").loc["other"]
-    assert line[["figures", "seen"]].tolist() == [1, 1]
-    assert line["mean_difference"] == pytest.approx(0.03)
 
 
 def test_headings_find_their_figures(page):

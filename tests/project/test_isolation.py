@@ -71,14 +71,3 @@ def test_a_page_leaves_nothing_behind(pytester, monkeypatch):
     # in this process, modules of matplotlib would be imported twice by the tests that follow
     result = pytester.runpytest_subprocess("--doctest-glob=*.md", "-W", "error", *plugins, *pages)
     result.assert_outcomes(passed=4)
-
-
-def test_matplotlib_is_not_imported_for_it(pytester):
-    """A test of a module that draws nothing takes no longer, and needs no matplotlib."""
-    pytester.makeconftest((ROOT / "conftest.py").read_text(encoding="utf-8"))
-    pytester.makepyfile(
-        "import sys\n\ndef test_it():\n    pass\n\n"
-        "def test_that():\n    assert 'matplotlib' not in sys.modules\n"
-    )
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-p", "no:xdist")
-    result.assert_outcomes(passed=2)

@@ -83,25 +83,6 @@ def test_jobs_may_only_read():
         assert read(path)["permissions"] == {"contents": "read"}
 
 
-def test_hooks_run_tools_of_the_development_environment():
-    (repository,) = read(ROOT / ".pre-commit-config.yaml")["repos"]
-    tools = {re.split("[><=]", requirement)[0]
-             for requirement in PROJECT["project"]["optional-dependencies"]["dev"]}  # fmt: skip
-    entries = [hook["entry"].split()[0] for hook in repository["hooks"]]
-    assert len(entries) == 3
-    assert {entry.removeprefix(".venv/bin/") for entry in entries} == {"ruff", "mypy"} <= tools
-
-
-def test_templates_name_what_exists():
-    texts = [path.read_text(encoding="utf-8") for path in GITHUB.rglob("*") if path.is_file()]
-    paths = set(re.findall(r"`((?:docs|tests)/[\w./]+)`", "\n".join(texts)))
-    assert paths
-    for path in paths - {"docs/proofs/PAGE.md"}:
-        assert (ROOT / path).exists()
-    for target in re.findall(r"`make ([\w-]+)`", "\n".join(texts)):
-        assert target in TARGETS
-
-
 def test_the_source_archive_has_no_workflows():
     """It has what users run: the package, tests, benchmarks, pages and examples."""
     included = PROJECT["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]

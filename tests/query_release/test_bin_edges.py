@@ -8,7 +8,6 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.exceptions import UncoveredBoundsWarning
-from skpublicdp.plotting import MarginalDisplay
 from skpublicdp.query_release import MarginalQueries
 from tests.internals.data import Column
 from tests.internals.query_release import bin_labels, cuts_from_edges, max_bins
@@ -110,24 +109,6 @@ class TestCells:
         assert (sample["income"] % 1 == 0).all()
         assert release.mean("income") == pytest.approx(ROWS["income"].mean(), abs=1.5)
 
-    def test_dates(self):
-        days = pd.date_range("2023-01-01", periods=730)
-        rows = pd.DataFrame({"day": np.resize(days, 4000), "x": ["a", "b"] * 2000})
-        edges = np.array(["2023-01-01", "2023-07-01", "2024-12-31"], "datetime64[D]")
-        release = PAPQueryRelease(
-            MarginalQueries(bins={"day": edges}),
-            bounds={"day": ("2023-01-01", "2024-12-30")},
-            random_state=0,
-        ).fit(rows, X_public=rows[:1460:5].copy())
-        table = release.table("day")
-        assert table["day"].tolist() == ["[2023-01-01, 2023-07-01]", "(2023-07-01, 2024-12-31]"]
-        truth = (rows["day"] <= "2023-07-01").mean()
-        assert table["fraction"][0] == pytest.approx(truth, abs=0.02)
-
-    def test_display(self):
-        display = MarginalDisplay.from_estimator(fitted({"income": EDGES}), "income", PUBLIC)
-        assert display.labels == ["(-0.001, 10.0]", "(10.0, 20.0]", "(20.0, 50.0]", "> 50"]
-
 
 def test_numbers_of_bins_for_planning():
     """Edges give one bin each, and one on either side for rows beyond them."""
@@ -155,10 +136,6 @@ class TestHistogram:
             found = release.histogram(column="income")
         np.testing.assert_allclose(found, release.table("income")["fraction"][:3], atol=1e-4)
 
-    def test_no_edges(self):
-        with pytest.raises(ValueError, match="column income"):
-            fitted(16).histogram(column="income")
-
 
 @pytest.mark.parametrize(
     ("bins", "message"),
@@ -167,10 +144,7 @@ class TestHistogram:
         ({"income": [0, 10, 5]}, "edges of column income"),
         ({"income": [0, 10, 10]}, "edges of column income"),
         ({"income": [[0, 10]]}, "edges of column income"),
-        (
-            {"income": [0, 50, 150, 200]},
-            "column income .*0 to 100",
-        ),
+        ({"income": [0, 50, 150, 200]}, "column income .*0 to 100"),
         ({"income": [-20, -10, 0, 50]}, "bins of column income"),
         ({"region": [0, 1]}, "column region"),
         ({"pay": [0, 1]}, "are income, region"),

@@ -8,7 +8,7 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.query_release import MarginalQueries, StumpQueries
-from tests.internals.query_release import _rows_in_empty_cells, rake_to_margins
+from tests.internals.query_release import rake_to_margins
 
 REGIONS, SEXES, ANSWERS = "abc", "fm", ("no", "yes")
 N = 4000
@@ -141,13 +141,6 @@ class TestRaking:
         drawn = calibrated.sample(4000)
         assert (drawn["sex"] == "x").mean() == pytest.approx(0.1, abs=0.02)
 
-    def test_rows_are_added_to_empty_cells(self):
-        codes, weights = np.array([[0, 0], [1, 1], [1, 0]]), np.array([0.5, 0.5, 0.0])
-        known = {(0,): np.array([0.4, 0.4, 0.2]), (1,): np.array([0.5, 0.5])}
-        added = _rows_in_empty_cells(codes, weights, known, (3, 2))
-        assert (added[:, 0] == 2).all()
-        assert added[:, 1].mean() == pytest.approx(0.5, abs=0.1)
-
     def test_raked_weights_have_the_margins(self):
         rng = np.random.default_rng(0)
         codes = rng.integers(0, (2, 3), size=(500, 2))
@@ -252,12 +245,6 @@ class TestCalibratedRelease:
         expected = np.sqrt((0.25 * rates * (1 - rates) / sizes).sum())
         deviations = calibrated._released.answers.release.deviations[2,]
         assert deviations[1] == pytest.approx(expected, rel=0.03)
-
-    def test_without_a_frame(self):
-        rows = population(N, 1, True).to_numpy()
-        release = PAPQueryRelease(epsilon=4, random_state=0).fit(rows, X_public=rows[:99].copy())
-        table = release.calibrate({1: KNOWN["sex"]}).table(1)
-        np.testing.assert_allclose(table["fraction"][:2], 0.5)
 
 
 class TestMessages:

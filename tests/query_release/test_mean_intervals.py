@@ -116,21 +116,6 @@ class TestOneColumn:
         low, high = release.mean_interval("pay")
         assert 0 <= low <= release.mean("pay") <= high <= 10
 
-    def test_dates(self):
-        days = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(4000) % 100, unit="D")
-        rows = pd.DataFrame({"day": days})
-        release = PAPQueryRelease(random_state=0).fit(rows[200:], X_public=rows[:200])
-        low, high = release.mean_interval()
-        assert low < np.datetime64(release.mean()) < high
-        assert high - low < np.timedelta64(8, "D")
-
-    @pytest.mark.parametrize("method", ["public", "pmw"])
-    def test_releases_without_intervals(self, method):
-        rows = people(2000, 0)[["pay"]]
-        release = fitted(rows[100:], rows[:100], method=method)
-        with pytest.raises(ValueError, match="Intervals for columns"):
-            release.mean_interval()
-
 
 class TestGroups:
     def test_it_has_the_means_of_the_groups(self, release):

@@ -226,15 +226,6 @@ def test_booleans_without_missing_public_values_are_bool():
     assert fitted(rows.astype({"c": object}), public).sample(10_000)["c"].dtype == bool
 
 
-@pytest.mark.filterwarnings("ignore:The public rows contain fewer than two")
-def test_all_public_values_are_markers():
-    for marker in (OTHER, MISSING):
-        rows, public = frames("text")
-        release = fitted(rows, public.assign(c=marker), epsilon=20)
-        assert release.table("c").set_index("c")["fraction"][OTHER] > 0.9
-        assert (release.sample(50)["c"] == OTHER).mean() > 0.5
-
-
 def test_categories_that_no_type_lists_include_other():
     pa = pytest.importorskip("pyarrow")
     dictionary = pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))
@@ -305,16 +296,6 @@ def test_other_libraries(kind, library):
         if kind == "ordered":
             assert cells["c"].dtype == pl.Enum(["lo", "mid", "hi", OTHER, MISSING])
     np.testing.assert_array_equal(release.answer(cells.select(["c"])), cells["fraction"])
-
-
-def test_coded_numbers_of_pyarrow_with_public_rows_of_pandas():
-    pa = pytest.importorskip("pyarrow")
-    rng = np.random.default_rng(0)
-    codes = pa.array(rng.choice([1, 2, 9], N)).dictionary_encode()
-    rows = pa.table({"c": codes, "x": rng.normal(size=N)})
-    public = pd.DataFrame({"c": pd.Categorical(rng.choice([1, 2], M)), "x": rng.normal(size=M)})
-    sample = fitted(rows, public).sample(50)
-    assert set(sample["c"].to_pylist()) <= {"1", "2", OTHER, None}
 
 
 @pytest.mark.parametrize("queries", [ThresholdQueries(), MarginalQueries()])

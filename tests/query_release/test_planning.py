@@ -181,10 +181,7 @@ def test_errors_of_releases(what, m, epsilon):
         (lambda: epsilon_for(0.0001, n=100), "sampling error"),
         (lambda: epsilon_for(0.1, n=100, n_public=-1), "n_public must"),
         (lambda: epsilon_for(0.1, n=100, kind="mean"), "kind must"),
-        (
-            lambda: epsilon_for(0.1, n=100, queries=MarginalQueries()),
-            "sizes must contain",
-        ),
+        (lambda: epsilon_for(0.1, n=100, queries=MarginalQueries()), "sizes must contain"),
         (lambda: epsilon_for(0.1, n=100, queries=StumpQueries()), "queries must"),
         (lambda: epsilon_for(0.1, n=100, queries=0), "queries must"),
         (lambda: epsilon_for(-1, n=100), "error must be positive"),

@@ -461,12 +461,7 @@ class TestSizes:
         for enough in (None, alpha / 2):  # what the release makes of its alpha
             ledger = Ledger(Fraction(epsilon), Fraction(str(delta)))
             plan = pmw.plan_rounds(
-                n,
-                cover.n_queries,
-                cover.log_cells,
-                ledger=ledger,
-                beta=beta / 4,
-                alpha=enough,
+                n, cover.n_queries, cover.log_cells, ledger=ledger, beta=beta / 4, alpha=enough
             )
             sampling = math.sqrt(math.log(8 * cover.n_queries / beta) / (2 * n))
             radius = cover.radius(m, d, beta / 2)

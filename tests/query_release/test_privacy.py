@@ -91,10 +91,7 @@ CASES = {
         [[0.4, None, None], [None, 1.0, None]],
     ),
 }
-BOUNDS = {
-    "marginals": {"age": (0, 100)},
-    "marginals, missing numbers": {"age": (0, 100)},
-}
+BOUNDS = {"marginals": {"age": (0, 100)}, "marginals, missing numbers": {"age": (0, 100)}}
 WITH_INTERVALS = ("thresholds", "intervals", "marginals", "custom")
 WEIGHTS = {"marginals, weights": 2}
 RUNS = [*itertools.product(CASES, ["auto", "pmw"]), ("stumps", "public")]
@@ -121,10 +118,7 @@ def fit(case, rows, outcomes=None, **settings):
     groups, method = settings.pop("groups", None), settings["method"]
     weights = WEIGHTS.get(case)
     release = PAPQueryRelease(queries, bounds=bounds, weights=weights, random_state=0, **settings)
-    with (
-        Recorder(outcomes) as recorder,
-        warnings.catch_warnings(record=True) as caught,
-    ):
+    with Recorder(outcomes) as recorder, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         release.fit(container(rows), X_public=public, groups=groups)
     visible = [release, release.answer(Q), release.sample(4), release.privacy_.to_dict()]
@@ -282,16 +276,6 @@ def test_results_depend_on_a_person_through_the_ledger_alone(case, method, delta
     assert max(ratios) > 0.5  # more than one row can reach
 
 
-def test_receipt_of_rows():
-    """A release has no labels, so the unit does not mention them."""
-    X = np.array(twelve_rows("thresholds"))
-    release = PAPQueryRelease(bounds=(0, 3), random_state=0).fit(X, X_public=LINE_PUBLIC)
-    assert release.privacy_.unit == "replace one private row"
-    assert "Adjacent data sets differ in one unit: replace one private row. Both have" in str(
-        release.privacy_.to_registry(data_product_type="Summary statistics")
-    )
-
-
 def test_receipt_of_persons():
     settings = {"bounds": (0, 3), "epsilon": 1.0, "random_state": 0}
     X = np.array([*twelve_rows("thresholds"), [0.0], [0.0]])
@@ -343,28 +327,6 @@ def test_fit_spends_its_share_of_a_budget(case, method, accountant):
         release.set_params(epsilon=epsilon).fit(X, X_public=public)
     assert not recorder.calls
     assert budget.ledger == [entry]
-
-
-class Unread:
-    """Rows of which only the number may be read."""
-
-    shape = (60, 1)
-
-    def __getattr__(self, name):
-        raise AssertionError(f"{name} of private rows was read")
-
-    def __array__(self, *args, **kwargs):
-        raise AssertionError("private rows were read")
-
-
-@pytest.mark.parametrize("method", ["auto", "pmw"])
-@pytest.mark.parametrize("budget", [(0.5,), (0.5, 1e-6), (2.0, 1e-9)])
-def test_budget_error_before_private_rows_are_read(method, budget):
-    budget = PrivacyBudget(*budget)
-    release = PAPQueryRelease(method=method, epsilon=1.9, budget=budget)
-    with pytest.raises(PrivacyBudgetError):
-        release.fit(Unread(), X_public=LINE_PUBLIC)
-    assert budget.ledger == []
 
 
 @pytest.mark.parametrize("accountant", ["auto", "pure", "zcdp", "gdp"])

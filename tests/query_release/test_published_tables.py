@@ -9,8 +9,7 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.exceptions import UnmeasuredWarning
-from skpublicdp.plotting import MarginalDisplay
-from skpublicdp.query_release import MarginalQueries, RectangleQueries, StumpQueries
+from skpublicdp.query_release import MarginalQueries, StumpQueries
 from tests.internals.data import natural_key
 from tests.internals.privacy import Ledger
 from tests.internals.query_release import release_marginals
@@ -84,20 +83,6 @@ class TestOrder:
         fractions = np.asarray(table["fraction"].to_numpy()).reshape(4, 5)[:2, :3]
         truth = pd.crosstab(PEOPLE["region"], PEOPLE["level"].astype(str), normalize=True)
         np.testing.assert_allclose(fractions, truth[order], atol=0.01)
-
-    def test_display(self, release):
-        for column, order in (("level", LEVELS), ("grade", GRADES)):
-            display = MarginalDisplay.from_estimator(release, column, PUBLIC)
-            assert display.labels[: len(order)] == order
-            truth = PUBLIC[column].value_counts(normalize=True)[order]
-            np.testing.assert_allclose(display.public[: len(order)], truth)
-
-    def test_unordered_types_are_sorted(self):
-        rows, public = (
-            frame.assign(level=frame["level"].cat.as_unordered()) for frame in (PEOPLE, PUBLIC)
-        )
-        table = fitted(rows, public).table("level")
-        assert table["level"].tolist() == [*sorted(LEVELS), *OTHERS]
 
     def test_the_declared_order_depends_on_types_alone(self):
         """Declared categories that no row has are in the table at their place."""
@@ -179,18 +164,6 @@ class TestWide:
         wide = fitted(rows, rows[:100].copy(), bounds=None).table(["a", "b"], wide=True)
         assert wide.columns.tolist() == ["a", "b = a", "x", *OTHERS]
 
-    def test_invalid(self, release):
-        with pytest.raises(ValueError, match="wide"):
-            release.table("region", wide="count")
-
-    def test_dict(self):
-        rows, public = (
-            frame[["region", "grade"]].to_numpy(dtype=object) for frame in (PEOPLE, PUBLIC)
-        )
-        wide = fitted(rows, public, bounds=None).table([0, 1], wide=True)
-        assert list(wide) == ["x0", *GRADES, *OTHERS]
-        assert list(wide["x0"]) == ["east", "west", *OTHERS]
-
 
 class TestTables:
     def test_all_released_tables(self, release):
@@ -203,11 +176,6 @@ class TestTables:
         assert len(tables) == len(names)
         for table, columns in zip(tables, names, strict=True):
             pd.testing.assert_frame_equal(table, release.table(columns, 0.9, counts=True))
-
-    def test_the_workload_and_its_margins(self):
-        release = fitted(queries=MarginalQueries(workload=[("smokes", "region"), ("level",)]))
-        names = [table.columns[:-3].tolist() for table in release.tables()]
-        assert names == [["region"], ["smokes"], ["level"], ["region", "smokes"]]
 
     def test_simultaneous_intervals_hold_for_all_tables(self, release):
         """The failure probability of a cell is the one of as many queries as there are cells."""
@@ -223,15 +191,6 @@ class TestTables:
         alone = release.table("grade", simultaneous=True)
         assert (grade["low"] <= alone["low"]).all()
         assert (grade["high"] >= alone["high"]).all()
-
-    def test_not_a_release_of_tables(self):
-        points = np.arange(4000.0).reshape(-1, 2)
-        release = PAPQueryRelease(RectangleQueries(), random_state=0).fit(
-            points, X_public=points[::20].copy()
-        )
-        for ask in (release.tables, lambda: release.table([0, 1])):
-            with pytest.raises(ValueError, match="table requires"):
-                ask()
 
 
 @pytest.fixture(scope="module")
@@ -269,12 +228,6 @@ class TestTableOfOneNumber:
         with pytest.raises(ValueError, match="wide"):
             ages.table("age", wide="share")
 
-    def test_few_integers_have_a_bin_each(self):
-        rows = np.random.default_rng(0).integers(1, 6, size=(4000, 1))
-        release = PAPQueryRelease(bounds=(1, 5), random_state=0)
-        table = release.fit(rows[100:], X_public=rows[:100].copy()).table(0)
-        assert table["x0"].tolist()[1:] == ["(2.0, 3.0]", "(3.0, 4.0]", "(4.0, 5.0]"]
-
     @pytest.mark.filterwarnings("ignore:The public rows contain|No error bound|There are too few")
     @pytest.mark.parametrize("settings", [{"method": "public"}, {"method": "pmw"}])
     def test_releases_without_intervals(self, settings):
@@ -283,12 +236,6 @@ class TestTableOfOneNumber:
         table = release.fit(rows[100:], X_public=rows[:100].copy()).table(0)
         assert list(table) == ["x0", "fraction"]
         assert table["fraction"].sum() == pytest.approx(1)
-
-    @pytest.mark.filterwarnings("ignore:The public rows contain")
-    def test_a_constant_has_one_bin(self):
-        release = PAPQueryRelease(bounds=(0, 9), method="public", random_state=0)
-        table = release.fit(np.ones((50, 1)), X_public=np.ones((20, 1))).table(0)
-        assert table["fraction"].tolist() == [1.0]
 
     def test_numbers_of_a_release_of_stumps_and_dates(self):
         rng = np.random.default_rng(0)
@@ -357,13 +304,6 @@ class TestUnmeasuredColumns:
             with pytest.raises(ValueError, match="age and job"):
                 ask("age", by="job")
 
-    def test_tables_in_place_of_k(self):
-        rows = pd.DataFrame({"a": ["x", "y"] * 500, "b": ["x", "y"] * 500})
-        for k, advice in (([("a", "b")], True), (0, False)):
-            with pytest.raises(ValueError, match="positive integer") as caught:
-                PAPQueryRelease(MarginalQueries(k)).fit(rows, X_public=rows[:50].copy())
-            assert ("as workload" in str(caught.value)) == advice
-
 
 class TestWorkload:
     FRAME = pd.DataFrame(np.random.default_rng(0).choice(["x", "y"], (2000, 2)), columns=["a", "b"])
@@ -427,12 +367,6 @@ class TestShares:
         assert table.loc[OTHERS, "share"].isna().all()
         assert table.loc[["east", "west"], "share"].notna().all()
 
-    def test_simultaneous_intervals_contain_single_ones(self, release):
-        one = release.table("level", within="region")
-        together = release.table("level", within="region", simultaneous=True)
-        assert (together["low"] <= one["low"]).all()
-        assert (together["high"] >= one["high"]).all()
-
     def test_two_columns_define_groups(self):
         release = fitted(queries=MarginalQueries(k=3))
         table = release.table("smokes", within=["region", "level"])
@@ -451,10 +385,6 @@ class TestShares:
         assert table.columns.tolist() == ["region", "smokes", "share"]
         truth = pd.crosstab(PUBLIC["region"], PUBLIC["smokes"], normalize="index")
         np.testing.assert_allclose(table["share"].to_numpy().reshape(4, 4)[:2, :2], truth)
-
-    def test_invalid(self, release):
-        with pytest.raises(ValueError, match="not also in within"):
-            release.table("region", within="region")
 
     def test_calibrated_shares(self, release):
         """Known regions keep shares and their intervals. A known table has exact shares."""
@@ -545,13 +475,3 @@ class TestMeansByGroup:
             release.mean("income", by="income")
         with pytest.raises(ValueError, match="Column region"):
             release.mean("region", by="smokes")
-
-    def test_dates(self):
-        days = np.datetime64("2024-01-01") + np.arange(1000) % 100
-        rows = pd.DataFrame({"day": days, "half": np.where(np.arange(1000) % 100 < 50, "a", "b")})
-        rows["day"] = rows["day"].astype("datetime64[us]")
-        bounds = {"day": ("2024-01-01", "2024-04-30")}
-        release = fitted(rows, rows[:200].copy(), bounds=bounds)
-        means = release.mean("day", by="half")["mean"]
-        assert abs(means[0] - pd.Timestamp("2024-01-25 12:00")) < pd.Timedelta("2D")
-        assert abs(means[1] - pd.Timestamp("2024-03-15 12:00")) < pd.Timedelta("2D")

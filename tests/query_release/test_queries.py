@@ -1,11 +1,8 @@
 """Query classes: exact answers, invalid queries, dual VC dimension, and the schema."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
 
 from skpublicdp.query_release import (
     CustomQueries,
@@ -35,12 +32,7 @@ CASES = [
         [[-0.5, 1.0], [-INF, 0.5]],
         lambda x, q: all(low <= value <= high for value, (low, high) in zip(x, q, strict=True)),
     ),
-    (
-        HalfspaceQueries(),
-        2,
-        [1.0, -0.5, 0.25],
-        lambda x, q: x[0] * q[0] + x[1] * q[1] >= q[2],
-    ),
+    (HalfspaceQueries(), 2, [1.0, -0.5, 0.25], lambda x, q: x[0] * q[0] + x[1] * q[1] >= q[2]),
     (StumpQueries(), 2, [1, 0.5], lambda x, q: x[q[0]] <= q[1]),
     (CustomQueries(two_queries), 2, [1], lambda x, q: [x[0] > x[1], x[0] + x[1] > 0][q[0]]),
 ]
@@ -164,13 +156,6 @@ def test_invalid_custom_functions():
     assert one.holds([[0]], X).shape == (1, 3)
 
 
-@BY_CLASS
-def test_round_trips(queries, width, query, rule):
-    again = pickle.loads(pickle.dumps(clone(queries)))
-    assert repr(again) == repr(queries) or isinstance(queries, CustomQueries)
-    assert again.get_params().keys() == queries.get_params().keys()
-
-
 class TestSchema:
     FRAME = pd.DataFrame(
         {
@@ -220,28 +205,6 @@ class TestSchema:
         with pytest.raises(ValueError, match="finite with low"):
             self.schema(bounds={"age": (1, 0)})
 
-    def test_missing_numbers(self):
-        spoilt = self.FRAME.assign(age=[1.0, np.nan, 2.0, 3.0])
-        with pytest.raises(ValueError, match="Column age"):
-            self.schema().encode(Table(spoilt))
-        nullable = self.FRAME.assign(age=pd.array([1, None, 2, 3], dtype="Int64"))
-        with pytest.raises(ValueError, match="Column age"):
-            self.schema().encode(Table(nullable))
-
-    def test_text_where_numbers_belong(self):
-        rows = np.array([[1.0], ["Alice"]], dtype=object)
-        schema = build_schema(Table(rows), [Table(rows[:1])])
-        with pytest.raises(ValueError, match="Column x0") as caught:
-            schema.encode(Table(rows))
-        assert "Alice" not in str(caught.value)
-        assert caught.value.__context__ is None
-
-    @pytest.mark.parametrize("dtype", ["string", "category", object])
-    def test_kinds_of_text(self, dtype):
-        frame = pd.DataFrame({"job": pd.Series(["a", "b", None], dtype=dtype)})
-        schema = build_schema(Table(frame), [Table(frame)])
-        assert schema.encode(Table(frame))[:, 0].tolist() == [0, 1, 3]
-
     def test_dates(self):
         days = ["2020-01-01", "2020-01-31 12:00", None]
         frame = pd.DataFrame({"day": pd.to_datetime(days, format="mixed")})
@@ -266,12 +229,6 @@ class TestSchema:
         noon = "2020-01-01 12:00:00" if n == 1 else "2020-01-01"
         few = ["2020-01-01 06:00:00", noon, "2020-01-01 18:00:00"]
         assert texts == (["2020-01-01"] * 3 if n == 12 else few)
-
-    def test_large_whole_numbers_stay_apart(self):
-        rows = 2**60 + np.arange(5)[:, None]
-        schema = build_schema(Table(rows), [Table(rows[:3])])
-        assert np.diff(schema.encode(Table(rows))[:, 0]).tolist() == [1, 1, 1, 1]
-        assert schema.decode(schema.encode(Table(rows)))[:, 0].tolist() == rows[:, 0].tolist()
 
     def test_cuts(self):
         few = cut_points(np.array([1.0, 2.0, 2.0, 5.0]), 4)

@@ -248,10 +248,7 @@ class TestMessages:
             ({"weights": "sex"}, "column sex must"),
             ({"weights": "pay"}, "got 'pay'"),
             ({"method": "public"}, "method='auto'"),
-            (
-                {"queries": MarginalQueries(workload=[("sex", "weight")])},
-                "workload must not",
-            ),
+            ({"queries": MarginalQueries(workload=[("sex", "weight")])}, "workload must not"),
         ],
     )
     def test_invalid_weights(self, settings, message):

@@ -315,12 +315,6 @@ class TestFit:
         with pytest.raises(CoverSizeError, match="max_intersections"):
             model.fit(X, (abs(X[:, 0]) > 0.2).astype(int))
 
-    def test_public_rows_of_one_label(self):
-        X = np.random.default_rng(0).normal(size=(300, 2))
-        model = clone(MODEL).set_params(private_label=None, pool="paper", max_intersections=6)
-        model.fit(X, np.ones(300, int), is_public=np.arange(300) < 200)
-        assert (model.predict(X) == 1).all()
-
     def test_of_one_label_or_no_public_row(self):
         X, y = box_rows(np.random.default_rng(0), 300, 2, private_inside=True)
         for base, (labels, mask) in itertools.product(

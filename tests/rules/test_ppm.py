@@ -395,16 +395,3 @@ class TestStatuses:
         assert str(fitted().hypothesis_) == str(fitted(is_public=SHARED).hypothesis_)
         nullable = pd.Series(SHARED, dtype="boolean")
         assert str(fitted().hypothesis_) == str(fitted(is_public=nullable).hypothesis_)
-
-    @pytest.mark.parametrize(
-        ("mask", "message"),
-        [
-            (SHARED[:-1], r"got shape \(1999,\)"),
-            (SHARED[:, None], "one boolean per row"),
-            (2 * SHARED.astype(int), "must contain True or False"),
-            (np.where(SHARED, "yes", "no"), "status is unknown"),
-        ],
-    )
-    def test_unusable_masks(self, mask, message):
-        with pytest.raises(ValueError, match=message):
-            fitted(is_public=mask)

@@ -183,15 +183,6 @@ class TestFit:
         interval = clone(BOXES).fit(X[:, :1], y)
         assert interval.cover_size_ == 1 + 82 + 82 * 81 + 1
 
-    @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
-    def test_of_one_label_or_no_public_row(self):
-        X, y, _ = box_mixture(np.random.default_rng(0), 300, 2, private_inside=True)
-        for labels, mask in [(np.ones(300, int), None), (y, np.zeros(300, bool))]:
-            clf = clone(BOXES).fit(X, labels, is_public=mask)
-            assert clf.cover_size_ == 1
-            assert (clf.predict(X) == 1).all()
-            assert 0 < clf.guarantee_ < 1
-
     def test_too_many_columns_are_refused(self):
         X, y, _ = box_mixture(np.random.default_rng(0), 100, 12, private_inside=True)
         model = clone(BOXES).set_params(max_halfspaces=40)
