@@ -62,7 +62,9 @@ class RegressionTarget(TargetReader):
     def column(self, y: Any, name: str = "y") -> Floats:
         """Return the outcomes `y` as floats, shape (n,), where NaN marks missing outcomes."""
         refusal = RefusedError(_NOT_NUMBERS.format(name=name))
-        y = call_or_raise(np.asarray, y, error=refusal)
+        # numpy would infer the type of a list from all outcomes, so one would change the others
+        dtype = object if getattr(y, "dtype", None) is None else None
+        y = call_or_raise(np.asarray, y, dtype=dtype, error=refusal)
         refuse_types(y, "outcomes, finite numbers")
         y = call_or_raise(check_array, y, dtype=np.float64, error=refusal, **NO_CHECKS)
         if y.shape[1:] == (1,):  # a single column

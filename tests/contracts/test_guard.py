@@ -24,6 +24,7 @@ from skpublicdp import (
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
 from skpublicdp.sanitizers import QuantileSanitizer
+from tests.internals.boosting import RegressionTarget
 from tests.internals.data import Table, build_schema
 from tests.internals.shared import call_or_raise
 from tests.kit import Recorder
@@ -616,6 +617,18 @@ class TestLabels:
         with pytest.warns(DataConversionWarning, match="column-vector") as caught:
             self.fit(make(TWO[:, None]))
         assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize("scalar", [np.float32, np.float16, lambda x: np.array(x, np.float32)])
+def test_one_outcome_does_not_change_the_others(scalar):
+    """In a list with one outcome as text, numpy reads all outcomes from their shortest decimals."""
+    outcome = scalar(0.005004883)
+    tables = []
+    for last in (outcome, "0.005"):
+        reader = RegressionTarget(bounds=(0, 1))
+        tables.append(reader.column([outcome] * 3 + [last])[:3])
+    np.testing.assert_array_equal(*tables)
+    assert set(tables[0]) == {float(outcome)}
 
 
 WHOLE = pd.DataFrame({"age": np.arange(40) % 20 + 20, "job": JOBS})

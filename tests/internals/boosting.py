@@ -147,4 +147,4 @@ from skpublicdp.boosting.term_posterior import (
     piecewise_linear_guess,
     smoothing_prior,
 )
-from skpublicdp.boosting.training_data import TrainingData, read_training_data
+from skpublicdp.boosting.training_data import RegressionTarget, TrainingData, read_training_data
