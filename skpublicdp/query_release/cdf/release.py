@@ -150,7 +150,9 @@ def _measure_and_refine(
     first_measurement = StrategyMeasurement(strategy, answers)
     prefix_sums = least_squares([first_measurement], n).prefix_sums
     masses = np.diff(prefix_sums, prepend=0.0, append=1.0)
-    refined, refinement_share = refine_heavy_cells(grid, masses, private, noise, ledger, max_cells)
+    refined, refinement_share = refine_heavy_cells(
+        grid, masses, private, noise=noise, ledger=ledger, max_cells=max_cells
+    )
     # the initial cell that contains each refined cell
     refined_ends = np.append(refined.edges, refined.high)
     initial_cells = np.searchsorted(grid.edges, refined_ends)
