@@ -75,7 +75,7 @@ def release_cdf(
         Lower and upper bounds, chosen without using private rows. If there are public rows, wide
         bounds reduce accuracy only slightly.
     ledger : Ledger
-        Privacy ledger. Ledger whose entire budget is spent on Gaussian noise, or on Laplace noise
+        Privacy ledger, whose entire budget is spent on Gaussian noise, or on Laplace noise
         if δ = 0.
     trust : 'auto' or float
         Weight of a public row relative to a private row, from 0 to 1. 'auto' estimates this weight
