@@ -386,7 +386,7 @@ class BinnedColumn:
         # the posterior intervals contain the estimates, so only the noisy bounds can disagree
         disagreement = find_disagreement(estimates, estimates, estimates, noisy)
         capped_low, capped_high = cap_by_noisy_interval(
-            low, high, estimates, noisy, failure, disagreement
+            low, high, estimates, noisy=noisy, failure=failure, disagreement=disagreement
         )
         excess, shortfall = self._cut_errors(ranges, failure)
         widened_low = estimates - np.hypot(estimates - low, excess)

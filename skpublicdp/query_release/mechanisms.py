@@ -70,7 +70,7 @@ def release_linear_queries(
     public : ndarray of int, shape (m, n_queries)
         Value 1 if a query holds for a public row. The array may have no rows.
     ledger : Ledger
-        Privacy ledger. Ledger whose entire budget is spent on Gaussian noise, or on Laplace noise
+        Privacy ledger, whose entire budget is spent on Gaussian noise, or on Laplace noise
         if δ = 0.
     trust : "auto" or float
         Effective size of the public sample, in private rows. By default, this size is estimated.

@@ -178,7 +178,9 @@ def synthesize(
     public_weights = np.full(len(public), public_share / max(len(public), 1))
     tree_weights = np.full(len(tree_rows), (1 - public_share) / len(tree_rows))
     cell_rows = [
-        _rows_in_empty_cells(rows, tree_rows, columns, fractions[columns], sizes, generator)
+        _rows_in_empty_cells(
+            rows, tree_rows, columns, table=fractions[columns], sizes=sizes, generator=generator
+        )
         for columns in workload
     ]
     n_cell_rows = sum(map(len, cell_rows))

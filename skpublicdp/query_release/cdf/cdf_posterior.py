@@ -75,7 +75,7 @@ class DistributionShift:
 
 
 NO_SHIFT = DistributionShift(np.zeros(N_COSINES + 1), 0.0, 0.0)
-"""Whether private and public rows have the same distribution."""
+"""The shift if private and public rows have the same distribution."""
 
 
 @dataclass(frozen=True)

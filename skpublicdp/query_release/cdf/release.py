@@ -75,7 +75,7 @@ def release_cdf(
         Lower and upper bounds, chosen without using private rows. If there are public rows, wide
         bounds reduce accuracy only slightly.
     ledger : Ledger
-        Privacy ledger. Ledger whose entire budget is spent on Gaussian noise, or on Laplace noise
+        Privacy ledger, whose entire budget is spent on Gaussian noise, or on Laplace noise
         if δ = 0.
     trust : 'auto' or float
         Weight of a public row relative to a private row, from 0 to 1. 'auto' estimates this weight
@@ -150,7 +150,9 @@ def _measure_and_refine(
     first_measurement = StrategyMeasurement(strategy, answers)
     prefix_sums = least_squares([first_measurement], n).prefix_sums
     masses = np.diff(prefix_sums, prepend=0.0, append=1.0)
-    refined, refinement_share = refine_heavy_cells(grid, masses, private, noise, ledger, max_cells)
+    refined, refinement_share = refine_heavy_cells(
+        grid, masses, private, noise=noise, ledger=ledger, max_cells=max_cells
+    )
     # the initial cell that contains each refined cell
     refined_ends = np.append(refined.edges, refined.high)
     initial_cells = np.searchsorted(grid.edges, refined_ends)

@@ -253,7 +253,7 @@ def refine_heavy_cells(
             counts, INTERVAL_SENSITIVITY, event, name=name, proof=PREFIX_SUMS_PROOF
         )
         part_masses = _shrink_masses(
-            grid.public_cdf, heavy, parts, noisy.values / n, noisy.variance / n**2
+            grid.public_cdf, heavy, parts, noisy=noisy.values / n, variance=noisy.variance / n**2
         )
         intervals = intervals.replace_by_parts(
             is_heavy, IntervalMasses(parts.starts, parts.ends, part_masses)

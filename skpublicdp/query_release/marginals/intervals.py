@@ -504,7 +504,9 @@ def _mixture_interval(
     is_compared = math.isclose(failure, DISAGREEMENT_FAILURE)
     compared = (low, high) if is_compared else posterior_interval(DISAGREEMENT_FAILURE)
     disagreement = find_disagreement(*compared, estimate, noisy)
-    return cap_by_noisy_interval(low, high, estimate, noisy, failure, disagreement)
+    return cap_by_noisy_interval(
+        low, high, estimate, noisy=noisy, failure=failure, disagreement=disagreement
+    )
 
 
 def _mixture_quantiles(

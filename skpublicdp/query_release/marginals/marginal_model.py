@@ -321,7 +321,9 @@ def _nearest_consistent(
     _, prior, noise = map(np.stack, zip(*unconstrained, strict=True))
     if noise.min() >= 1 / MIN_PRECISION:
         return ipf(means, margins, MAX_IPF_SWEEPS)
-    return fit_with_fixed_margins(means, means * noise / prior, means, 1 / noise, margins)
+    return fit_with_fixed_margins(
+        means, means * noise / prior, means, precisions=1 / noise, margins=margins
+    )
 
 
 def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
@@ -350,9 +352,14 @@ def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
             table.prior_variance_factor * table.prior * table.unexplained_share for table in group
         ]
         prior = _follow_dominant_cells(
-            prior, np.stack(prior_variances), ratio, values, precisions, margins
+            prior,
+            np.stack(prior_variances),
+            ratio,
+            values=values,
+            precisions=precisions,
+            margins=margins,
         )
-    return fit_with_fixed_margins(prior, ratio, values, precisions, margins)
+    return fit_with_fixed_margins(prior, ratio, values, precisions=precisions, margins=margins)
 
 
 def _set_deviation_variances(table: MarginalEstimate, fractions: Floats) -> None:
@@ -406,7 +413,7 @@ def _follow_dominant_cells(
             prior[affected],
             COMMON_PRIOR_WEIGHT * ratio[affected] / relative_precision,
             values[affected],
-            precisions[affected] * relative_precision,
-            [margin[affected] for margin in margins],
+            precisions=precisions[affected] * relative_precision,
+            margins=[margin[affected] for margin in margins],
         )
     return np.maximum(prior, SMALLEST_POSITIVE)

@@ -58,7 +58,7 @@ def binomial_bounds(
     # a lower bound follows from an upper bound on the complementary fraction
     both_counts = np.stack([counts, n - counts])  # (2, *counts.shape)
     both_counts = both_counts + CONTINUITY_CORRECTION
-    high, complement = _upper_bounds(both_counts, variances, n, failure, gaussian)
+    high, complement = _upper_bounds(both_counts, variances, n, failure=failure, gaussian=gaussian)
     return 1 - complement, high
 
 
@@ -78,11 +78,11 @@ def _upper_bounds(
     high_tilt = np.zeros(counts.shape)
     for _ in range(BINOMIAL_BISECTIONS):
         tilt = (low_tilt + high_tilt) / 2
-        _, tail = _saddle_point(tilt, counts, variance, n, gaussian)
+        _, tail = _saddle_point(tilt, counts, variance, n=n, gaussian=gaussian)
         is_rare = tail < failure
         low_tilt = np.where(is_rare, tilt, low_tilt)
         high_tilt = np.where(is_rare, high_tilt, tilt)
-    bounds, _ = _saddle_point(high_tilt, counts, variance, n, gaussian)
+    bounds, _ = _saddle_point(high_tilt, counts, variance, n=n, gaussian=gaussian)
     # where no fraction is rejected, the bisection ends a few rounding errors below 1
     return np.where(bounds > 1 - MAX_ROUNDING_ERROR, 1.0, bounds)
 

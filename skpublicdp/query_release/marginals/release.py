@@ -238,7 +238,7 @@ def release_marginals(
     workload : iterable of sequences of int
         Columns of each marginal.
     ledger : Ledger
-        Privacy ledger. Ledger whose entire budget is spent on Gaussian noise, or on Laplace noise
+        Privacy ledger, whose entire budget is spent on Gaussian noise, or on Laplace noise
         if δ = 0.
     trust : "auto" or float, default="auto"
         Effective size of the public sample, in private rows. "auto" estimates it from the noisy

@@ -88,7 +88,7 @@ def release_pmw(
         rows.schema,
         answers,
         0.0,  # public rows have no weight, since the cell weights start uniform
-        promise=_error_guarantee(estimator, queries, rows, cover, plan, ledger),
+        promise=_error_guarantee(estimator, queries, rows, cover=cover, plan=plan, ledger=ledger),
     )
 
 
@@ -162,9 +162,9 @@ def _rows_remedy(
             private_error,
             float(estimator.beta),
             max(float(ledger.epsilon), 1e-9),  # avoid an infinite number of rows
-            delta,
-            cover.n_queries,
-            cover.log_cells,
+            delta=delta,
+            n_queries=cover.n_queries,
+            log_cells=cover.log_cells,
             rows_per_person=ledger.rows_per_person,
             enough=enough,
         )
@@ -221,10 +221,25 @@ def plan_rounds(
     """
     rho = float(zcdp_rho(ledger.epsilon, ledger.delta)) if ledger.delta else 0.0
     epsilon, rows_per_person = float(ledger.epsilon), ledger.rows_per_person
-    n_rounds = choose_n_rounds(n, n_queries, log_cells, epsilon, rho, beta, rows_per_person, alpha)
+    n_rounds = choose_n_rounds(
+        n,
+        n_queries,
+        log_cells,
+        epsilon=epsilon,
+        rho=rho,
+        beta=beta,
+        rows_per_person=rows_per_person,
+        alpha=alpha,
+    )
     round_epsilon = ledger.equal_draws(n_rounds)
     error = pmw_error(
-        n_rounds, float(round_epsilon), n, n_queries, log_cells, beta, rows_per_person
+        n_rounds,
+        float(round_epsilon),
+        n,
+        n_queries=n_queries,
+        log_cells=log_cells,
+        beta=beta,
+        rows_per_person=rows_per_person,
     )
     rate = math.sqrt(8 * max(log_cells, math.log(2)) / n_rounds)
     return RoundPlan(n_rounds, round_epsilon, rate, error)
