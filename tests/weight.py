@@ -20,7 +20,12 @@ MAX_NODES_PER_LINE = 7
 MIN_LINES_OF_DENSE = 6
 
 ALLOWED = {
-    ("label_boost", "code"): [(26, "one idea per line in 12 functions")],
+    ("label_boost", "code"): [
+        (26, "one idea per line in 12 functions"),
+        (7, "arguments by name"),
+    ],
+    ("active", "code"): [(8, "arguments by name")],
+    ("model_selection", "code"): [(4, "arguments by name")],
     ("_internal", "code"): [(4, "one idea per line")],
     ("guarantees", "code"): [(12, "one idea per line")],
     ("mechanisms", "code"): [(6, "one idea per line")],

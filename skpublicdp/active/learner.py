@@ -352,7 +352,7 @@ class SubsamplingActiveLearner(
         # raises if the label of a public row is not one of the classes
         encode_labels(classes, [*public_label_columns, classes[:0]], classes)
         check_classes(base, classes)
-        subset = draw_subset(plan, X, pool, queried, labels, ledger)
+        subset = draw_subset(plan, X, pool, queried=queried, labels=labels, ledger=ledger)
         ledger.read(plan.n_pool, len(public))
         rows = f"{plan.n_drawn} rows drawn from {plan.n_pool}, {plan.n_queried} labelled"
         stage = f"{type(base).__name__} on {rows}"
@@ -360,7 +360,15 @@ class SubsamplingActiveLearner(
             ledger.event, name=stage, proof=SUBSAMPLING_PROOF, by_theorem=True
         )
         sub_ledger.annotate(stage, plan.base, SUBSAMPLING_PROOF)
-        fitted = fit_to_subset(base, plan.base, subset, classes, public, y_public, ledger.seed())
+        fitted = fit_to_subset(
+            base,
+            plan.base,
+            subset,
+            classes=classes,
+            X_public=public,
+            y_public=y_public,
+            seed=ledger.seed(),
+        )
         self.guarantee_, self.guarantee_reason_ = guarantee = _guarantee(fitted, X_public, ledger)
         warn_if_vacuous(guarantee, ledger.n_private, ledger.n_public, float(self.epsilon))
         self.estimator_, self.classes_ = fitted, classes

@@ -209,7 +209,13 @@ def read_fit_inputs(
         tables = [table, *public_tables]
         one_hot = frozenset(position for run in runs for position in range(*run))
         sample = augment_public(
-            schema, raw_public, tables, bounded, has_target, min_public_rows, one_hot
+            schema,
+            raw_public,
+            tables,
+            bounded=bounded,
+            has_label=has_target,
+            min_rows=min_public_rows,
+            one_hot=one_hot,
         )
     elif use_reference and not public_tables:
         sample = reference_in_place_of_public(schema, bounded)

@@ -356,7 +356,7 @@ class LabelBoostClassifier(
         labeler_seed, base_seed = ledger.seed(), ledger.seed()
         if self.release_labeler:
             labelled = self._label_by_released_rule(
-                rows, base, public, bounds, labeler_seed, ledger
+                rows, base, public, bounds=bounds, seed=labeler_seed, ledger=ledger
             )
         else:
             labelled = self._relabel_in_rounds(rows, base, ledger)

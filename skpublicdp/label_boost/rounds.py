@@ -66,7 +66,14 @@ def rows_for_base_learner(
         # the labelled rows come first, as `relabel` requires
         X_new = X_unlabelled[new]
         X = np.concatenate([X_sampled, X_new])
-        y = relabel(hypotheses, X, y_sampled, rows.classes, relabelling.epsilon, ledger)
+        y = relabel(
+            hypotheses,
+            X,
+            y_sampled,
+            classes=rows.classes,
+            epsilon=relabelling.epsilon,
+            ledger=ledger,
+        )
     sampled = ledger.subset(len(X), plan.base_rows)
     if plan.rounds:
         # amplification by subsampling holds for sets, but a base learner may depend on the order

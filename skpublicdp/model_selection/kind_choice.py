@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -235,16 +235,12 @@ class SingleCandidate:
         return FittedCandidate(self.positions[0], fitted)
 
 
-class BudgetSplit(NamedTuple):
-    """Shares of a search's (ε, δ) among the steps of a choice between several kinds."""
-
-    trial: tuple[Fraction, Fraction]
-    choice: tuple[Fraction, Fraction]  # (ε, δ) of the draw that chooses a kind, with δ = 0
-    fit: tuple[Fraction, Fraction]  # (ε, δ) of the final fit
+Budget: TypeAlias = tuple[Fraction, Fraction]
+"""Privacy budget (ε, δ) of one step."""
 
 
-def split_budget(ledger: Ledger, n_kinds: int, share: float) -> BudgetSplit:
-    """Split a ledger's budget among the trials, the choice and the final fit.
+def split_budget(ledger: Ledger, n_kinds: int, share: float) -> tuple[Budget, Fraction, Budget]:
+    """Return the budget of each trial, the ε of the choice, and the budget of the final fit.
 
     Trials and choice together receive a fraction `share` of the budget. The ε of the choice is at
     most that of an excess error of `MAX_CHOICE_LOSS` with probability 1 - `CHOICE_FAILURE`.
@@ -260,7 +256,7 @@ def split_budget(ledger: Ledger, n_kinds: int, share: float) -> BudgetSplit:
     trial_epsilon = (ledger.epsilon * search_share - choice_epsilon) / n_kinds
     trial = trial_epsilon, ledger.delta * search_share / n_kinds
     fit = ledger.epsilon * (1 - search_share), ledger.delta * (1 - search_share)
-    return BudgetSplit(trial, (choice_epsilon, Fraction(0)), fit)
+    return trial, choice_epsilon, fit
 
 
 def fit_chosen_kind(
@@ -288,22 +284,21 @@ def fit_chosen_kind(
     if len(kinds) == 1:
         (kind,) = kinds
         return kind.fit(ledger_share(ledger, (ledger.epsilon, ledger.delta), kind.label))
-    split = split_budget(ledger, len(kinds), share)
-    choice_epsilon, _ = split.choice
+    trial_budget, choice_epsilon, fit_budget = split_budget(ledger, len(kinds), share)
     draw = Draw(choice_epsilon)
-    trials = [mechanism_event(*split.trial)] * len(kinds)
-    final_fit = mechanism_event(*split.fit)
+    trials = [mechanism_event(*trial_budget)] * len(kinds)
+    final_fit = mechanism_event(*fit_budget)
     ledger.plan(Steps((*trials, draw, final_fit)))
     errors = []  # number of misclassified private rows, by kind
     for kind in kinds:
-        trial_ledger = ledger_share(ledger, split.trial, f"trial: {kind.label}")
+        trial_ledger = ledger_share(ledger, trial_budget, f"trial: {kind.label}")
         trial = kind.fit(trial_ledger)
         errors.append(_count_errors(trial, kind, rows))
     name = f"choice among {len(kinds)} kinds: exponential mechanism, one exact draw"
     table = Leaf(np.array(errors, dtype=np.int64))
     chosen = ledger.draw(table, draw, 1, name=name, proof=SEARCH_PROOF)
     chosen_kind = kinds[chosen]
-    rest = ledger_share(ledger, split.fit, f"fit: {chosen_kind.label}")
+    rest = ledger_share(ledger, fit_budget, f"fit: {chosen_kind.label}")
     return chosen_kind.fit(rest)
 
 
@@ -318,7 +313,7 @@ def _count_errors(
     return int((predicted != rows.codes).sum())
 
 
-def ledger_share(ledger: Ledger, price: tuple[Fraction, Fraction], name: str) -> Ledger:
+def ledger_share(ledger: Ledger, price: Budget, name: str) -> Ledger:
     """Return a sub-ledger with a share `price` of a ledger's (ε, δ), charged as a whole."""
     sub_ledger = ledger.sub_ledger(mechanism_event(*price), name=name, proof=SEARCH_PROOF)
     sub_ledger.epsilon, sub_ledger.delta = price

@@ -279,7 +279,15 @@ class SemiPrivateSearchCV(
         fitted = self._choose_and_fit(candidates, positions, rows, ledger)
         chosen, learner = candidates[fitted.position], fitted.learner
         described = public_data_assumptions(X_public)
-        self._state_what_holds(chosen, learner, candidates, positions, chosen_by, described, ledger)
+        self._state_what_holds(
+            chosen,
+            learner,
+            candidates,
+            positions=positions,
+            chosen_by=chosen_by,
+            described=described,
+            ledger=ledger,
+        )
         self.best_index_ = fitted.position
         self.best_params_ = chosen.params
         self.best_estimator_: Any = chosen.assemble(rows.features(chosen).steps, learner)

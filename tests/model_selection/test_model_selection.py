@@ -238,14 +238,14 @@ class TestKinds:
     def test_shares(self, n, kinds, share):
         ledger = Ledger(Fraction(3, 2), Fraction(1, 10**9), 0)
         ledger.read(n)
-        parts = split_budget(ledger, kinds, share)
+        trial, choice_epsilon, fit = split_budget(ledger, kinds, share)
         for place, whole in enumerate((ledger.epsilon, ledger.delta)):
-            trials = kinds * parts.trial[place]
-            assert trials + parts.choice[place] + parts.fit[place] == whole
-            assert parts.fit[place] == whole * (1 - exact_fraction(share))
-        assert 0 < parts.choice[0] <= parts.trial[0]
-        if parts.choice[0] < parts.trial[0]:  # what is left over was not needed
-            promised = excess_error(kinds, n, parts.choice[0], beta=0.05)
+            choice = choice_epsilon if place == 0 else 0
+            assert kinds * trial[place] + choice + fit[place] == whole
+            assert fit[place] == whole * (1 - exact_fraction(share))
+        assert 0 < choice_epsilon <= trial[0]
+        if choice_epsilon < trial[0]:  # what is left over was not needed
+            promised = excess_error(kinds, n, choice_epsilon, beta=0.05)
             assert promised == pytest.approx(0.005)
 
 

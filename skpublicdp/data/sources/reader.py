@@ -226,10 +226,7 @@ def is_package_error(failure: BaseException) -> bool:
 
 
 def without_traceback(failure: BaseException) -> BaseException:
-    """Remove the traceback and causes of an exception in place, and return the exception.
-
-    The frames in a traceback contain private rows.
-    """
+    """Remove the traceback of an exception, whose frames hold private rows, and return it."""
     failure.__cause__ = failure.__context__ = None
     return failure.with_traceback(None)
 
