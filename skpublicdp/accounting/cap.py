@@ -56,13 +56,14 @@ class BudgetCap:
         """
         price, limit = self._currency()
         epsilon, delta = basic_price(event)
-        # "auto" adds up (ε, δ) for events that may fail, since they have no finite μ²
-        uses_basic_composition = price is None or (self.accountant == "auto" and delta)
-        if uses_basic_composition and epsilon <= self.epsilon and delta <= self.delta:
-            return True
+        adds_up = epsilon <= self.epsilon and delta <= self.delta
         if price is not None:
+            if self.accountant == "auto" and delta and adds_up:
+                return True  # an event that may fail has no finite μ²
             return bool(price(event) <= limit)
-        return bool(self.delta) and (
+        if adds_up or not self.delta:
+            return adds_up
+        return (
             mu_squared_price(event) <= self._mu_squared()
             or rho_price(event) <= zcdp_rho(self.epsilon, self.delta)
             or plan_delta(event, self.epsilon) <= self.delta

@@ -184,13 +184,15 @@ class SortedEdges:
 
     @cached_property
     def _buckets(self) -> tuple[UnsignedCounts, int, Floats]:
-        """Number of edges in lower buckets, steps of a binary search in one bucket, and edges.
+        """Lookup table of `_look_up`: first edge of each bucket, number of halvings, and edges.
 
-        The edges are padded with NaN, which no value exceeds.
+        A search in a bucket starts at its first edge and advances by less than 2**n_steps edges.
         """
+        # one bucket below the range of edges, and one above it
         n_in_bucket = np.bincount(self._bucket_of(self._edges), minlength=self._n_buckets + 2)
         n_edges_before = np.cumsum(n_in_bucket) - n_in_bucket
         n_steps = int(n_in_bucket.max()).bit_length()
+        # a search in the last bucket reads beyond the last edge: no value exceeds NaN
         padded_edges = np.append(self._edges, np.full(1 << n_steps, np.nan))
         return n_edges_before.astype(self._dtype), n_steps, padded_edges
 

@@ -309,10 +309,16 @@ class DecisionTrees(HypothesisClass):
         return cover
 
     def growth(self, m: int, n_features: int) -> int:
-        """Return a bound on the number of ways in which trees with two labels can label m rows."""
+        """Return a bound on the number of ways in which trees with two labels can label m rows.
+
+        A tree of depth d is a split with two subtrees of depth d - 1, each of which may label all
+        rows in any of its ways.
+        """
         n_stumps = n_trees = stump_growth(m, n_features)
         for _ in range(int(self.max_depth) - 1):
-            n_trees = n_stumps // 2 * n_trees**2  # the complement of a split swaps the subtrees
+            # a stump and its complement are one split, since the subtrees can be swapped
+            n_splits = n_stumps // 2
+            n_trees = n_splits * n_trees**2
         return n_trees
 
 

@@ -162,7 +162,12 @@ def residual_value(metric: str, sums: NoisySums) -> float:
 
 
 def residual_interval(metric: str, sums: NoisySums, failure: float) -> Floats:
-    """Return the ends of a confidence interval for the population value of a metric, shape (2,)."""
+    """Return the ends of a confidence interval for the population value of a metric, shape (2,).
+
+    Fieller's interval holds the ratios r for which numerator - r denominator may have expectation
+    0. The rows vary in this difference alone, so that its sampling variance, at the estimated
+    ratio, is added once, to the noise variance of the numerator.
+    """
     numerator, denominator = _parts(metric, sums)
     totals = np.array(sums.total(numerator)), np.array(sums.total(denominator))
     ratio = clipped_ratio(*totals)

@@ -244,14 +244,8 @@ def refine_heavy_cells(
         parts = split_at_decimals(heavy)
         share = remaining_share * SHARE_PER_ROUND
         remaining_share -= share
-        cumulative = x_private.cumulative_counts(np.concatenate([parts.starts, parts.ends]))
-        counts_at_starts, counts_at_ends = np.split(cumulative, 2)
-        counts = counts_at_ends - counts_at_starts
-        event = noise.scaled(share)
         name = f"{noise.noise_name} on the parts of heavy cells, round {round_number}"
-        noisy = ledger.add_noise(
-            counts, INTERVAL_SENSITIVITY, event, name=name, proof=PREFIX_SUMS_PROOF
-        )
+        noisy = _release_interval_counts(x_private, parts, noise.scaled(share), ledger, name)
         part_masses = _shrink_masses(
             grid.public_cdf, heavy, parts, noisy=noisy.values / n, variance=noisy.variance / n**2
         )
@@ -264,6 +258,16 @@ def refine_heavy_cells(
     # only masses that the first round can distinguish from noise justify splitting a cell
     max_mass = max(1 / max_cells, detection_threshold(noise, REFINEMENT_SHARE, ledger) / n)
     return _split_heavy_cells(grid, intervals, max_mass), spent_share
+
+
+def _release_interval_counts(
+    x_private: ColumnCounts, intervals: IntervalMasses, event: Noise, ledger: Ledger, name: str
+) -> Measurement:
+    """Release noisy numbers of private rows in disjoint intervals, which is all a round reads."""
+    cumulative = x_private.cumulative_counts(np.concatenate([intervals.starts, intervals.ends]))
+    counts_at_starts, counts_at_ends = np.split(cumulative, 2)
+    counts = counts_at_ends - counts_at_starts
+    return ledger.add_noise(counts, INTERVAL_SENSITIVITY, event, name=name, proof=PREFIX_SUMS_PROOF)
 
 
 class _CutSpacing(NamedTuple):
