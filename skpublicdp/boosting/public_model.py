@@ -357,7 +357,7 @@ def _linear_design(binner: Binner, rows: Floats) -> Floats:
     return np.column_stack(columns).astype(np.float64)
 
 
-N_FOLDS = 10
+N_FOLDS = 5
 """Number of folds for computing out-of-fold margins of the labelled public rows."""
 
 MIN_LABELLED_ROWS = 30

@@ -181,8 +181,8 @@ def test_margins_of_labelled_rows_are_out_of_fold():
     fitted = read.public_margins.model.estimator
     assert roc_auc_score(noise, fitted.predict_proba(PUBLIC)[:, 1]) > 0.99
     folds = public_models.make_folds(noise.astype(float))
-    assert np.bincount(folds).tolist() == [30] * 10
-    for fold in range(10):
+    assert np.bincount(folds).tolist() == [60] * 5
+    for fold in range(5):
         assert abs(noise[folds == fold].mean() - noise.mean()) < 0.04
 
 
