@@ -187,7 +187,7 @@ LINES = (
     ("outcome_histogram", "EXTENSION", "regression, little", {"0.1": 0.1, "0.5": 0.5}),
     # Newton boosting
     ("loss", "MAX_RESIDUAL_DEVIATIONS", "regression, much", {"1.5": 1.5, "3": 3.0, "no": 100.0}),
-    ("budget_split", "CLIPPING_GAIN", "regression, between", {"1": 1.0, "4": 4.0}),
+    ("loss", "CLIPPING_GAIN", "regression, between", {"1": 1.0, "4": 4.0}),
     ("budget_split", "MISMATCH", "much", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MISMATCH", "much, pure", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MIN_ROWS_PER_NOISE", "much", {"350": 350, "1400": 1400}),

@@ -18,6 +18,7 @@ from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp._internal.reproducible import stable_floor
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import model_to_json
+from skpublicdp.boosting.loss import SQUARED, Loss
 from skpublicdp.boosting.outcome_histogram import residual_fractions, residual_quantiles
 from skpublicdp.boosting.training_data import RegressionTarget
 from skpublicdp.boosting.uncertainty import PredictionVariance
@@ -282,11 +283,10 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         )
         assert training.outcome_bounds is not None
         assert fitted.residual_counts is not None
-        low, high = self.outcome_bounds_ = training.outcome_bounds
-        # a margin of 0 represents the centre of the bounds
-        self.intercept_ = float((low + high) / 2 + np.atleast_1d(self.intercept_)[0])
+        self.outcome_bounds_ = training.outcome_bounds
+        self.intercept_ = float(self.intercept_[0])
         self._residual_fractions = residual_fractions(fitted.residual_counts, training.rows.n)
-        self._prediction_variance = PredictionVariance(fitted, (high - low) / 4)
+        self._prediction_variance = PredictionVariance(fitted, self._output_unit)
         public_variances = self._prediction_variance.variances(
             fitted.data.public_codes, training.X_public
         )
@@ -307,6 +307,10 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             Predicted means, within `outcome_bounds_`.
         """
         return predict_batches(self, X, self._rule())
+
+    def _target_loss(self, classes: None) -> Loss:
+        """Return the squared loss."""
+        return SQUARED
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         return RegressionTarget(self.outcome_bounds).column(y)
@@ -391,9 +395,9 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             merged. The text may be published.
         """
         check_is_fitted(self)
-        low, high = self.outcome_bounds_
-        decimals = max(0, 3 - stable_floor(np.log10(high - low)))
-        return self._explain_as_text("mean outcome", [""], decimals)
+        width = 4 * self._output_unit
+        decimals = max(0, 3 - stable_floor(np.log10(width)))
+        return self._explain_as_text(self._loss.output_name, [""], decimals)
 
     def to_json(self) -> str:
         """Return the model as JSON, which is sufficient for making predictions in another language.

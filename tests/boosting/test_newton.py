@@ -470,7 +470,7 @@ def halving(X, y, public, ledger, budget):
     schema = SimpleNamespace(columns=columns)
     grid = make_binner(schema, public, None)
     coded = FineBinnedRows.from_encoded(grid, [(X, y)], len(X), np.uint8)
-    rows = TrainingData(schema, coded, public, len(X), len(public), np.arange(2))
+    rows = TrainingData(schema, coded, public, len(X), len(public), np.arange(2), LOGISTIC)
     return BinSplitter(rows, rows.bin(4), LOGISTIC, ledger, budget, 0.8)
 
 

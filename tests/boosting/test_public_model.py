@@ -547,13 +547,13 @@ def test_a_model_is_not_monotone():
 
 def test_likelihoods():
     means = np.array([[0.2, 0.9]])
-    found = public_models.log_likelihood(means, np.array([[0.0, 1.0]]), is_regression=False)
+    found = LOGISTIC.log_likelihood(means, np.array([[0.0, 1.0]]))
     assert np.isclose(found, np.log(0.8) + np.log(0.9))
     several = np.array([[0.2, 0.5], [0.8, 0.5]])
-    found = public_models.log_likelihood(several, np.eye(2), is_regression=False)
+    found = MultinomialLoss(2, pure=False).log_likelihood(several, np.eye(2))
     assert np.isclose(found, np.log(0.2) + np.log(0.5))
-    better = public_models.log_likelihood(means, means + 0.1, is_regression=True)
-    worse = public_models.log_likelihood(means, means + 0.2, is_regression=True)
+    better = SQUARED.log_likelihood(means, means + 0.1)
+    worse = SQUARED.log_likelihood(means, means + 0.2)
     assert np.isclose(better - worse, 2 * np.log(2))
     labels = PublicLabels(np.arange(2), np.array([[0.0, 1.0]]))
     assert public_models._outcome_codes(labels).tolist() == [0.0, 1.0]
