@@ -243,8 +243,9 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
         LocalExplanation
             For a classifier, `intercept` and `contributions` add up exactly to `decision_function`.
             For a regressor, the same sum equals the result of `predict` before it is clipped to
-            `outcome_bounds_`. The text of the explanation lists the strongest contributions first.
-            An explanation has no privacy cost for the private training rows, but it contains the
+            `outcome_bounds_`, or the logarithm of this result for ``loss="poisson"``. The text of
+            the explanation lists the strongest contributions first. An explanation has no privacy
+            cost for the private training rows, but it contains the
             rows of `X`.
         """
         check_is_fitted(self)

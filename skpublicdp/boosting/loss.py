@@ -2,9 +2,9 @@
 
 The gradient v (y - mean) is that of the log-likelihood and therefore a direction of ascent. The
 hessian is the product of v and the derivative of the mean. The scale v depends on the margins alone
-and is chosen such that every gradient is bounded by 1/2 for any outcome. Consequently, hessians are
-at most 1/4 (docs/proofs/moments.md). Gradients and hessians are integers in units of 1 / (2
-MAX_GRADIENT).
+and is chosen such that every gradient is bounded by 1/2 for any outcome. Hessians are at most 1/4,
+in units of `Loss.hessian_unit` (docs/proofs/moments.md). Gradients and hessians are integers in
+units of 1 / (2 MAX_GRADIENT).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit, logit, xlogy
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.linear_model import LogisticRegression, PoissonRegressor, RidgeCV
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binner import BinCodes
@@ -87,6 +87,14 @@ reduction, Newton boosting needs half as many rows."""
 MAX_RESIDUAL_DEVIATIONS = 2.0
 """Number of standard deviations at which residuals are clipped. Smaller values reduce the noise but
 bias the mean of skewed residuals (ablation: "regression, much")."""
+
+COUNT_GAIN = 0.5
+"""Factor instead of `CLIPPING_GAIN` for counts. Their gradients are small where the mean is small,
+so Newton boosting needs twice as many rows as for labels."""
+
+MAX_COUNT_DEVIATIONS = 3.0
+"""Number of standard deviations, in addition to the same number of dispersions, at which residuals
+of counts are clipped. Residuals of counts are skewed, so smaller values would bias their mean."""
 
 
 class Loss(ABC):
@@ -560,10 +568,120 @@ class ClippedSquaredLoss(SquaredLoss):
         return np.clip(gradients, -MAX_GRADIENT, MAX_GRADIENT, out=gradients), hessians
 
 
-LOGISTIC, SQUARED = LogisticLoss(), SquaredLoss()
+class PoissonLoss(OutcomeLoss):
+    """Poisson deviance of counts, divided by their upper bound, with the mean exp(margin) / 2.
 
-OUTCOME_LOSSES: dict[str, OutcomeLoss] = {"squared_error": SQUARED}
-"""Losses for outcomes, by name."""
+    The mean is at most 1. With this scaling, a margin has the same effect as log-odds if the mean
+    is small, and a margin of 0 is the centre of the bounds for every loss.
+
+    Parameters
+    ----------
+    dispersion : float, default=inf
+        Variance of outcomes divided by their mean, for which residuals are clipped. Gradients are
+        then larger relative to the noise. By default, residuals are not clipped.
+    """
+
+    output_name = "log of the mean outcome"
+    max_dispersion = 1.0
+
+    def __init__(self, dispersion: float = math.inf) -> None:
+        margins = np.arange(-MAX_MARGIN, MAX_MARGIN + 1)
+        exponentials = np.exp(margins / MARGIN_UNIT)
+        mean = np.minimum(exponentials / 2, 1.0)
+        super().__init__(mean, mean)
+        self._dispersion = dispersion
+        # many standard deviations if the mean is large, and a few counts if it is small
+        deviation = np.sqrt(dispersion * mean)
+        max_residual = MAX_COUNT_DEVIATIONS * (deviation + dispersion)
+        clipped_scale = MAX_GRADIENT / max_residual
+        self._scale = np.maximum(self._scale, clipped_scale)
+        # hessians are released in a unit in which the largest is MAX_GRADIENT / 2
+        hessians = self._scale * mean
+        largest = float(hessians.max())
+        self.hessian_unit = 2 * largest / MAX_GRADIENT
+        self._hessian = np.rint(hessians / self.hessian_unit)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        if self._dispersion == math.inf:
+            return "POISSON"  # pickled by reference, without the tables
+        return PoissonLoss, (self._dispersion,)
+
+    def gradient_hessian(
+        self, margins: Margins, y: NDArray[Any] | None = None
+    ) -> tuple[Floats, Floats]:
+        """Return gradients clipped to ±MAX_GRADIENT, and hessians in units of `hessian_unit`."""
+        gradients, hessians = super().gradient_hessian(margins, y)
+        return np.clip(gradients, -MAX_GRADIENT, MAX_GRADIENT, out=gradients), hessians
+
+    @property
+    def clipping_gain(self) -> float:
+        """Factor by which the noise is assumed to be reduced, compared with that of labels."""
+        return COUNT_GAIN
+
+    def link(self, means: Floats) -> Floats:
+        """Return the margins log(2 mean), for means within the range of the table."""
+        return np.log(2 * np.clip(means, self._mean[0], 1.0))
+
+    def slope(self, means: Floats) -> Floats:
+        """Return the means, since the derivative of an exponential is the exponential itself."""
+        return means
+
+    def unit_variance(self, margins: Margins) -> Floats:
+        """Return the means, to which the variances of counts are proportional."""
+        return self.mean(margins)
+
+    def clipped(self, dispersion: float) -> PoissonLoss:
+        """Return a loss with residuals clipped for a dispersion, where this reduces the noise."""
+        return PoissonLoss(dispersion)
+
+    def usable_bounds(self, bounds: tuple[float, float], *, declared: bool) -> tuple[float, float]:
+        """Return bounds that begin at 0, or raise an error if declared bounds do not."""
+        low, high = bounds
+        if declared and low != 0:
+            raise ValueError(
+                "outcome_bounds must begin at 0 for loss='poisson', whose outcomes are counts; got "
+                f"({low:g}, {high:g}). Pass outcome_bounds=(0, high)."
+            )
+        if high <= 0:
+            raise ValueError(
+                "loss='poisson' needs positive public outcomes, or outcome_bounds=(0, high)."
+            )
+        return 0.0, high
+
+    def margins_of_means(self, means: Floats) -> Floats:
+        """Return the margins of a public model, whose means are at least one encoding level."""
+        return self.link(np.clip(means, 1 / TARGET_LEVELS, 1.0))
+
+    def margins_of_linear_model(self, scores: Floats) -> Floats:
+        """Return the margins of Poisson regression, whose scores are logarithms of means."""
+        margins = scores + math.log(2)
+        return np.clip(margins, *self.link(np.array([1 / TARGET_LEVELS, 1.0])))
+
+    def public_estimators(self, **settings: Any) -> tuple[Any, Any]:
+        """Return gradient boosting and linear regression with the Poisson deviance, unfitted."""
+        trees = HistGradientBoostingRegressor(loss="poisson", **settings)
+        return trees, PoissonRegressor(alpha=0.01, max_iter=1000)
+
+    def output_scale(self, bounds: tuple[float, float] | None) -> tuple[float, float]:
+        """Return the scale of logarithms of mean outcomes."""
+        assert bounds is not None
+        return 1.0, math.log(bounds[1] / 2)
+
+    def log_likelihood(self, means: Floats, outcomes: Floats) -> float:
+        """Return the extended quasi-likelihood of counts for the most likely dispersion.
+
+        Nelder and Pregibon (1987), with the deviance of the Poisson distribution.
+        """
+        means = np.maximum(means, self._mean[0])
+        deviances = 2 * (xlogy(outcomes, outcomes / means) - (outcomes - means))
+        dispersion = max(float(deviances.mean()), 1e-12)
+        return -outcomes.size / 2 * float(np.log(dispersion))
+
+
+LOGISTIC, SQUARED, POISSON = LogisticLoss(), SquaredLoss(), PoissonLoss()
+
+OUTCOME_LOSSES: dict[str, OutcomeLoss] = {"squared_error": SQUARED, "poisson": POISSON}
+"""Losses for outcomes, by the values of the parameter `loss` of `SemiPrivateBoostingRegressor`."""
 
 
 def _categorical_log_likelihood(means: Floats, outcomes: Floats) -> float:

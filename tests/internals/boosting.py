@@ -102,6 +102,7 @@ from skpublicdp.boosting.histograms import (
 )
 from skpublicdp.boosting.loss import (
     LOGISTIC,
+    POISSON,
     SQUARED,
     ClippedSquaredLoss,
     MultinomialLoss,
