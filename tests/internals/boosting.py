@@ -8,6 +8,7 @@ from skpublicdp.boosting import (
     binner,
     covariate_shift,
     newton,
+    outcome_histogram,
     stacking,
     term_posterior,
     training_data,
