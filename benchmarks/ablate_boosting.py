@@ -161,7 +161,7 @@ LINES = (
     ("stacking", "MAX_GROWTH", "public model", {"1": 1.0, "4": 4.0}),
     ("stacking", "LENGTH_QUANTILE", "public model", {"0.8": 0.8, "1": 1.0}),
     ("public_model", "SLOPE_DEVIATION", "public model", {"0.1": 0.1}),
-    ("public_model", "N_FOLDS", "public model", {"5": 5}),
+    ("public_model", "N_FOLDS", "public model", {"10": 10}),
     ("public_model", "MIN_PROBABILITY", "public model", {"0.05": 0.05}),
     ("binner", "MAX_CATEGORIES", "little", {"16": 16}),
     ("skpublicdp.data.one_hot", "MAX_CHANCE", "one-hot", {"no folds": -1.0, "1/2": 0.5}),
@@ -187,7 +187,7 @@ LINES = (
     ("outcome_histogram", "EXTENSION", "regression, little", {"0.1": 0.1, "0.5": 0.5}),
     # Newton boosting
     ("loss", "MAX_RESIDUAL_DEVIATIONS", "regression, much", {"1.5": 1.5, "3": 3.0, "no": 100.0}),
-    ("budget_split", "CLIPPING_GAIN", "regression, between", {"1": 1.0, "4": 4.0}),
+    ("loss", "CLIPPING_GAIN", "regression, between", {"1": 1.0, "4": 4.0}),
     ("budget_split", "MISMATCH", "much", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MISMATCH", "much, pure", {"0": 0.0, "1": 1.0}),
     ("budget_split", "MIN_ROWS_PER_NOISE", "much", {"350": 350, "1400": 1400}),

@@ -29,7 +29,6 @@ from skpublicdp.boosting.additive_posterior import (
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.budget_split import (
     BALANCED,
-    CLASS_COUNT_SHARE,
     LEAF_SHARE,
     MAX_SHIFT_FRACTION,
     N_BINS,
@@ -66,7 +65,6 @@ from skpublicdp.boosting.histograms import (
     count_sensitivity,
     gradient_histogram,
     measure,
-    noisy_class_balance,
 )
 from skpublicdp.boosting.loss import DECLARED_RANGE
 from skpublicdp.boosting.model import (
@@ -76,7 +74,7 @@ from skpublicdp.boosting.model import (
     null_model,
     probabilities,
 )
-from skpublicdp.boosting.outcome_histogram import noisy_outcome_range, restrict_outcomes
+from skpublicdp.boosting.outcome_histogram import noisy_start, restrict_outcomes
 from skpublicdp.boosting.private_trees import PrivateTreeBooster
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
@@ -121,7 +119,7 @@ def fit_additive(
         Budget of the later release.
     """
     n, m = training.rows.n, len(training.X_public)
-    may_draw_trees = not (log_n_trees is None or budget.pure or training.is_regression)
+    may_draw_trees = not (log_n_trees is None or budget.pure or not training.loss.has_labels)
 
     def promising_trial(budget: StageBudget, class_balance: float) -> TreeTrial | None:
         """Return the plan for a trial tree, or None if finding a useful tree is unlikely."""
@@ -139,13 +137,8 @@ def fit_additive(
     share, class_balance, outcome_range = Fraction(1), 1.0, DECLARED_RANGE
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
     if not budget.pure or n_histogram_rounds(n, m, budget.variance(columns)) > 1:
-        if training.is_regression:
-            outcome_range, spent = noisy_outcome_range(training, ledger, budget)
-            training = restrict_outcomes(training, outcome_range)
-            class_balance = outcome_range.balance
-        else:
-            spent = CLASS_COUNT_SHARE
-            class_balance = noisy_class_balance(training, ledger, budget.fraction(spent))
+        outcome_range, class_balance, spent = noisy_start(training, ledger, budget)
+        training = restrict_outcomes(training, outcome_range)
         share -= spent
     trial = promising_trial(budget, class_balance) if plan_has_trial else None
     if plan_has_trial:

@@ -84,7 +84,7 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
     """As base learners require, every row of `X` is private unless `is_public` marks it as
     public."""
 
-    intercept_: float | NDArray[np.float64]
+    intercept_: Any  # float, or ndarray of float64, shape (n_targets,)
 
     def _fit(
         self,
@@ -179,16 +179,15 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
 
         The output scale is log-odds for classification, and the unit of the outcome for regression.
         """
-        unit, labels = 1.0, training.classes
-        if training.outcome_bounds is not None:
-            low, high = training.outcome_bounds
-            # slope of `SquaredLoss`: a change of 1 in the margin changes the scaled mean by 1/4
-            unit, labels = (high - low) / 4, np.array(["lower", "higher"])
-        assert labels is not None
+        labels = training.classes
+        if labels is None:
+            labels = np.array(["lower", "higher"])
+        unit, intercept = training.loss.output_scale(training.outcome_bounds)
         self._output_unit = unit
         self.shapes_, self.intercept_ = shape_functions(fitted, unit)
         if fitted.public_term is not None:
             self.intercept_ += fitted.public_term.public_means[:, 0] * (unit / MARGIN_UNIT)
+        self.intercept_ = intercept + self.intercept_
         self.trees_ = describe_trees(fitted, labels, unit)
         self.pairs_ = describe_pairs(fitted, self.trees_)
         data = fitted.data
@@ -244,8 +243,9 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
         LocalExplanation
             For a classifier, `intercept` and `contributions` add up exactly to `decision_function`.
             For a regressor, the same sum equals the result of `predict` before it is clipped to
-            `outcome_bounds_`. The text of the explanation lists the strongest contributions first.
-            An explanation has no privacy cost for the private training rows, but it contains the
+            `outcome_bounds_`, or the logarithm of this result for ``loss="poisson"``. The text of
+            the explanation lists the strongest contributions first. An explanation has no privacy
+            cost for the private training rows, but it contains the
             rows of `X`.
         """
         check_is_fitted(self)

@@ -74,10 +74,6 @@ MIN_ROWS_PER_NOISE = 700
 """Smallest ratio of the number of rows to the noise at which Newton boosting is used. The noise is
 the standard deviation of the counts if one count per column is released with the entire budget."""
 
-CLIPPING_GAIN = 2.0
-"""Factor by which clipping the residuals is assumed to reduce the noise of a regression. With this
-reduction, Newton boosting needs half as many rows."""
-
 MIN_ROWS_PER_LABEL_NOISE = 15
 """Smallest number of rows per label and unit of noise at which histograms are used for more than
 two labels. With fewer rows, trees with noisy leaves are more accurate (ablation: "several labels,

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import model_to_json
+from skpublicdp.boosting.loss import LOGISTIC, Loss, MultinomialLoss
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.labels import LabelReader
@@ -307,6 +308,12 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
             margin per label, and the softmax of these margins gives the probabilities.
         """
         return predict_batches(self, X, self._prediction_rule(_log_odds))
+
+    def _target_loss(self, classes: NDArray[Any]) -> Loss:
+        """Return the logistic loss, or the multinomial loss for more than two labels."""
+        if len(classes) == 2:
+            return LOGISTIC
+        return MultinomialLoss(len(classes), pure=not self.delta)
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each label.

@@ -14,7 +14,6 @@ from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.additive_fit import fit_additive
 from skpublicdp.boosting.budget_split import (
     CLASS_COUNT_SHARE,
-    CLIPPING_GAIN,
     MIN_HISTOGRAM_SHARE,
     MIN_SIGNAL,
     N_PASSES,
@@ -86,15 +85,15 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
     3. With a public model, release two sums that determine the model weights, and combine the
        public with the boosted model.
     4. Project the model onto monotone constraints.
-    5. Release a histogram of the residuals of a regression.
+    5. Release a histogram of the residuals if one distribution describes those of all rows.
     """
     whole_budget = make_stage_budget(ledger)
-    residual_share = RESIDUAL_SHARE if training.is_regression else Fraction(0)
+    loss = training.loss
+    residual_share = RESIDUAL_SHARE if loss.has_intervals else Fraction(0)
     budget = whole_budget.fraction(1 - residual_share)
     stacking_share = Fraction(0) if training.public_margins is None else STACKING_SHARE
     trees = training.candidate_trees(training.binned)
     _warn_about_too_few_rows(training, ledger, budget, trees, options.method)
-    loss = training.loss(pure=not ledger.delta)
     max_rounds, may_have_trees = options.max_rounds, options.method == "auto"
     match choose_algorithm(training, ledger, budget, options.method):
         case Algorithm.TREES:
@@ -123,7 +122,7 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
             fitted.model, binner, codes, options.directions, fitted.covariances
         )
         fitted = replace(fitted, model=model)
-    if training.is_regression:
+    if loss.has_intervals:
         data = replace(fitted.data, rows=training.rows)  # all rows, even if the fit used a sample
         residual_budget = whole_budget.fraction(residual_share)
         counts = noisy_residual_histogram(replace(fitted, data=data), ledger, residual_budget)
@@ -155,12 +154,11 @@ def choose_algorithm(
         return Algorithm.TREES
     n_columns = len(training.rows.columns)
     columns = ledger.for_person(count_sensitivity(n_columns))
-    gain = CLIPPING_GAIN if training.is_regression else 1.0
-    if can_afford_boosting(budget, gain * training.rows.n, columns):
+    if can_afford_boosting(budget, training.loss.clipping_gain * training.rows.n, columns):
         return Algorithm.NEWTON
     has_joint_rows = training.n_joint_public > 0
     if (
-        training.is_regression
+        not training.loss.has_labels
         and not has_joint_rows
         and _can_start_from_mean(ledger, budget, n_columns)
     ):
@@ -182,7 +180,7 @@ def choose_algorithm(
         return Algorithm.ADDITIVE
     if trees_are_allowed:
         return Algorithm.TREES
-    alternative = "" if training.is_regression else ", or use method='votes'"
+    alternative = ", or use method='votes'" if training.loss.has_labels else ""
     raise ValueError(
         f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums is too large to "
         f"be drawn. Check that epsilon has the intended value{alternative}."
@@ -211,7 +209,7 @@ def _can_start_from_mean(ledger: Ledger, budget: StageBudget, n_columns: int) ->
 
 def _may_use_trees_alone(training: TrainingData, method: str) -> bool:
     """Indicate whether a fit may use trees alone, which requires a classifier that allows trees."""
-    return not training.is_regression and method != "moments"
+    return training.loss.has_labels and method != "moments"
 
 
 def _warn_about_too_few_rows(

@@ -119,7 +119,7 @@ class LogisticFit:
         codes, weights = self.data.public_codes, self.design.weights
         margins = self.model.raw_predict(codes)
         rates = probabilities(margins) @ weights  # (n_targets,)
-        factors = self.outcome_range.width * loss.logistic_rescaling(rates)
+        factors = loss.logistic_rescaling(rates, self.outcome_range)
         squared_factors = factors**2
         return FittedModel(
             model=loss.from_logistic(self.model, codes, weights, self.outcome_range),

@@ -35,7 +35,6 @@ from skpublicdp.boosting.binner import (
 from skpublicdp.boosting.budget_split import (
     BALANCED_FOR_NEWTON,
     CLASS_COUNT_SHARE,
-    CLIPPING_GAIN,
     N_BINS,
     N_PASSES,
     StageBudget,
@@ -45,12 +44,12 @@ from skpublicdp.boosting.budget_split import (
     tree_share,
 )
 from skpublicdp.boosting.fitted_model import FittedModel, LogisticFit, mean_variances
-from skpublicdp.boosting.histograms import BOOSTING_PROOF, count_sensitivity, noisy_class_balance
-from skpublicdp.boosting.loss import DECLARED_RANGE, Loss, OutcomeRange, SquaredLoss, sum_packed
+from skpublicdp.boosting.histograms import BOOSTING_PROOF, count_sensitivity
+from skpublicdp.boosting.loss import Loss, OutcomeLoss, OutcomeRange, sum_packed
 from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel, null_model
 from skpublicdp.boosting.outcome_histogram import (
-    noisy_outcome_range,
-    noisy_residual_variance,
+    noisy_dispersion,
+    noisy_start,
     restrict_outcomes,
 )
 from skpublicdp.boosting.term_posterior import (
@@ -682,12 +681,7 @@ def fit_newton(
         Maximum number of passes over all columns.
     """
     # 1. class balance or range of the outcomes, and a sample of the rows
-    outcome_range, first_share = DECLARED_RANGE, CLASS_COUNT_SHARE
-    if training.is_regression:
-        outcome_range, first_share = noisy_outcome_range(training, ledger, budget)
-        class_balance = outcome_range.balance
-    else:
-        class_balance = noisy_class_balance(training, ledger, budget.fraction(first_share))
+    outcome_range, class_balance, first_share = noisy_start(training, ledger, budget)
     balance_factor = min(1.0, class_balance / BALANCED_FOR_NEWTON)
     sample = _sample_rows(training, ledger, budget, loss=loss, balance_factor=balance_factor)
     effective_rows = sample.rows.n * balance_factor
@@ -709,14 +703,13 @@ def fit_newton(
 
     # 4. residual variance, which is known for labels and released for outcomes
     final_loss, gradient_variance = loss, loss.gradient_variance
-    if gradient_variance is None:
-        assert isinstance(loss, SquaredLoss)
+    if isinstance(loss, OutcomeLoss):
         variance_budget = budget.fraction(CLASS_COUNT_SHARE)
-        residuals = noisy_residual_variance(model, data, weights, loss, ledger, variance_budget)
+        dispersion = noisy_dispersion(model, data, weights, loss, ledger, variance_budget)
         budget = budget.fraction(1 - CLASS_COUNT_SHARE)
-        loss = loss.clipped(residuals.upper)
+        loss = loss.clipped(dispersion.upper)
         gradient_variance = loss.relative_gradient_variance(
-            residuals.estimate, model.raw_predict(data.public_codes), weights
+            dispersion.estimate, model.raw_predict(data.public_codes), weights
         )
 
     # 5. bins split at significant differences
@@ -729,7 +722,7 @@ def fit_newton(
 
     # 6. Newton boosting
     n_public = start.design.effective_size if training.n_joint_public else 0.0
-    start_variances = _start_variances(start, final_loss) if training.is_regression else []
+    start_variances = _start_variances(start, final_loss) if loss.has_intervals else []
     booster = NewtonBooster(
         start=model,
         data=data,
@@ -791,7 +784,7 @@ def _start_share(
     if not training.n_joint_public:  # the reference grid has independent columns
         return Fraction(0)
     columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
-    gain = CLIPPING_GAIN if training.is_regression else 1.0
+    gain = training.loss.clipping_gain
     if not can_afford_boosting(budget, gain * effective_rows, columns):
         return Fraction(1)  # one label is too rare for boosting
     m = WeightedPublicRows.from_data(training.binned).effective_size
@@ -812,14 +805,12 @@ def _fit_start(
     classification, equal probabilities.
     """
     if budget.amount:
-        if training.is_regression:
-            training = restrict_outcomes(training, outcome_range)
+        training = restrict_outcomes(training, outcome_range)
         fit = fit_histograms(training, ledger, budget, Fraction(1), class_balance, max_rounds)
         return replace(fit.result(), outcome_range=outcome_range)
     data = training.binned
     null = null_model(data.binner.offsets, training.n_targets)
-    if training.is_regression:
-        null = replace(null, intercepts=np.array([outcome_range.mean_margin]))
+    null = replace(null, intercepts=null.intercepts + outcome_range.mean_margin)
     design = WeightedPublicRows.from_data(data)
     return LogisticFit(null, data, design, covariances=[], outcome_range=outcome_range)
 

@@ -14,8 +14,8 @@ from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.budget_split import CLASS_COUNT_SHARE, StageBudget
 from skpublicdp.boosting.fitted_model import FittedModel
-from skpublicdp.boosting.histograms import BOOSTING_PROOF
-from skpublicdp.boosting.loss import OutcomeRange, SquaredLoss
+from skpublicdp.boosting.histograms import BOOSTING_PROOF, noisy_class_balance
+from skpublicdp.boosting.loss import DECLARED_RANGE, OutcomeLoss, OutcomeRange
 from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS, AdditiveModel
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
@@ -32,30 +32,30 @@ RESIDUAL_EDGES = np.concatenate([-EDGE_DISTANCES[::-1], [0.0], EDGE_DISTANCES])
 """Edges of the residual bins, from -1 to 1. The distances of the edges from 0 form a geometric
 sequence, so that the bins are fine enough for any residual variance."""
 
-MIN_RESIDUAL_VARIANCE = 1e-5
-"""Lower bound on the estimated residual variance, for outcomes scaled to [0, 1]."""
+MIN_DISPERSION = 1e-5
+"""Lower bound on the estimated dispersion of outcomes scaled to [0, 1]."""
 
 
-class ResidualVariance(NamedTuple):
-    """Noisy residual variance, in squared units of encoded outcomes."""
+class Dispersion(NamedTuple):
+    """Noisy dispersion of outcomes, which is the residual variance of the squared error."""
 
-    estimate: float  # estimated variance, bounded below by `MIN_RESIDUAL_VARIANCE`
+    estimate: float  # estimate, bounded below by `MIN_DISPERSION`
     # upper confidence limit, which is the estimate plus two standard deviations of the noise
     upper: float
 
 
-def noisy_residual_variance(
+def noisy_dispersion(
     model: AdditiveModel,
     data: BinnedData,
     row_weights: Floats,
-    loss: SquaredLoss,
+    loss: OutcomeLoss,
     ledger: Ledger,
     budget: StageBudget,
-) -> ResidualVariance:
-    """Return a noisy estimate of a model's mean squared residual, with an upper confidence limit.
+) -> Dispersion:
+    """Return a noisy estimate of the dispersion of outcomes, with an upper confidence limit.
 
-    The noisy sum of squared gradients is divided by the number of rows and by the mean squared
-    gradient scale, which is estimated on the public rows.
+    The noisy sum of squared gradients is divided by the number of rows and by the expected square
+    of a gradient for a dispersion of 1, which is estimated on the public rows.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def noisy_residual_variance(
         Current model.
     row_weights : ndarray of float64, shape (m,)
         Weights of the public rows, which sum to 1.
-    loss : SquaredLoss
+    loss : OutcomeLoss
         Loss that defines the gradients and their scale.
     ledger : Ledger
         Ledger that records the privacy loss of the release and draws the noise.
@@ -83,11 +83,12 @@ def noisy_residual_variance(
         name="noisy sum of squared residuals",
         proof=BOOSTING_PROOF,
     )
-    squared_scale = float((loss.scale(model.raw_predict(data.public_codes))[0] ** 2) @ row_weights)
-    unit = data.rows.n * (2 * MAX_GRADIENT) ** 2 * squared_scale
+    margins = model.raw_predict(data.public_codes)
+    squares = loss.scale(margins)[0] ** 2 * loss.unit_variance(margins)[0]
+    unit = data.rows.n * (2 * MAX_GRADIENT) ** 2 * float(squares @ row_weights)
     noise = math.sqrt(measured.variance) / unit
-    estimate = max(float(measured.values[0]) / unit, MIN_RESIDUAL_VARIANCE)
-    return ResidualVariance(min(estimate, 0.25), estimate + 2 * noise)
+    estimate = max(float(measured.values[0]) / unit, MIN_DISPERSION)
+    return Dispersion(min(estimate, loss.max_dispersion), estimate + 2 * noise)
 
 
 def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageBudget) -> Integers:
@@ -170,12 +171,39 @@ the mean."""
 
 
 def restrict_outcomes(training: TrainingData, outcome_range: OutcomeRange) -> TrainingData:
-    """Return the training data with all outcomes encoded relative to a range."""
+    """Return the training data with all outcomes encoded relative to a range.
+
+    Labels, and outcomes whose range is that of the declared bounds, are not changed.
+    """
+    if outcome_range.low == 0 and outcome_range.high == 1:
+        return training
     labels = training.public_labels
     if labels is not None:
         labels = replace(labels, outcomes=outcome_range.encode(labels.outcomes))
     rows = training.rows.with_targets(outcome_range.encode)
     return replace(training, rows=rows, public_labels=labels)
+
+
+def noisy_start(
+    training: TrainingData, ledger: Ledger, budget: StageBudget
+) -> tuple[OutcomeRange, float, Fraction]:
+    """Release the class balance of labels, or the range of most outcomes.
+
+    Returns
+    -------
+    OutcomeRange
+        The range, which is that of the declared bounds for labels.
+    float
+        Class balance, between 0 and 1.
+    Fraction
+        Share of the budget that was spent.
+    """
+    if training.classes is None:
+        outcome_range, share = noisy_outcome_range(training, ledger, budget)
+        return outcome_range, outcome_range.balance, share
+    share = CLASS_COUNT_SHARE
+    balance = noisy_class_balance(training, ledger, budget.fraction(share))
+    return DECLARED_RANGE, balance, share
 
 
 def noisy_outcome_range(

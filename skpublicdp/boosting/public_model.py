@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.redaction import RefusedError, call_or_raise
@@ -58,10 +56,6 @@ class TargetScale:
             margins: Floats = np.log(second) - np.log1p(-second)
             return margins[None]
         return np.log(np.maximum(probabilities.T, MIN_PROBABILITY_SEVERAL))
-
-    def margins_of_shares(self, shares: Floats) -> Floats:
-        """Convert mean outcomes, scaled to [0, 1], to margins, shape (1, n)."""
-        return self.loss.link(np.clip(shares, 0.0, 1.0))[None]
 
 
 class PublicModel(ABC):
@@ -114,7 +108,7 @@ class EstimatorModel(PublicModel):
             low, high = self.target.bounds
             outcomes = np.asarray(self.fitted.predict(X), dtype=np.float64)
             shares = (outcomes.reshape(len(rows)) - low) / (high - low)
-            return self.target.margins_of_shares(shares)
+            return self.target.loss.margins_of_means(shares[None])
         if not hasattr(self.fitted, "predict_proba"):
             scores = np.asarray(self.fitted.decision_function(X), dtype=np.float64)
             if len(classes) == 2:
@@ -257,10 +251,7 @@ class DefaultPublicModel(PublicModel):
         has_values: Mask = ~np.all(np.isnan(features), axis=0)
         features[:, ~has_values] = 0.0  # gradient boosting does not accept columns without values
         is_categorical = [bins.column.categorical for bins in binner.columns]
-        make_trees: Any = HistGradientBoostingClassifier
-        if target.classes is None:
-            make_trees = HistGradientBoostingRegressor
-        trees = make_trees(
+        trees, linear = target.loss.public_estimators(
             learning_rate=0.07,
             max_iter=40,
             max_leaf_nodes=8,
@@ -268,13 +259,11 @@ class DefaultPublicModel(PublicModel):
             categorical_features=is_categorical if any(is_categorical) else None,
             early_stopping=False,
             random_state=0,
-        ).fit(features, outcomes)
+        )
+        trees.fit(features, outcomes)
         design = _linear_design(binner, rows)
         centres, widths = design.mean(axis=0), design.std(axis=0)
         widths[widths == 0] = 1.0
-        linear: Any = LogisticRegression(C=0.01, max_iter=1000)
-        if target.classes is None:
-            linear = RidgeCV(alphas=np.logspace(-1, 4, 11))
         linear.fit((design - centres) / widths, outcomes)
         return cls(trees, linear, binner, has_values, centres, widths, target)
 
@@ -287,8 +276,8 @@ class DefaultPublicModel(PublicModel):
         features[:, ~self.has_values] = 0.0
         scores = self._linear_scores(rows)
         if target.classes is None:
-            tree_margins = target.margins_of_shares(self.trees.predict(features))
-            return (tree_margins + target.margins_of_shares(scores[0])) / 2
+            tree_margins = target.loss.margins_of_means(self.trees.predict(features)[None])
+            return (tree_margins + target.loss.margins_of_linear_model(scores)) / 2
 
         if len(scores) == 1:
             scores = np.array([np.zeros(len(rows)), scores[0]])
@@ -357,7 +346,7 @@ def _linear_design(binner: Binner, rows: Floats) -> Floats:
     return np.column_stack(columns).astype(np.float64)
 
 
-N_FOLDS = 10
+N_FOLDS = 5
 """Number of folds for computing out-of-fold margins of the labelled public rows."""
 
 MIN_LABELLED_ROWS = 30
@@ -512,24 +501,7 @@ def _slope(margins: Floats, public_labels: PublicLabels, target: TargetScale) ->
     def loss(slope: float) -> float:
         """Return the negative log posterior density of a slope."""
         means = target.loss.mean(to_integers(slope * of_labelled).astype(np.int64))
-        likelihood = log_likelihood(means, outcomes, is_regression=target.classes is None)
+        likelihood = target.loss.log_likelihood(means, outcomes)
         return ((slope - 1) / SLOPE_DEVIATION) ** 2 / 2 - likelihood
 
     return float(minimize_scalar(loss, bounds=(0.0, MAX_SLOPE), method="bounded").x)
-
-
-def log_likelihood(means: Floats, outcomes: Floats, *, is_regression: bool) -> float:
-    """Return the log-likelihood of outcomes given their means, both of shape (n_targets, k).
-
-    The likelihood is Bernoulli or multinomial for labels. For outcomes, the likelihood is normal,
-    with the maximum likelihood estimate of the variance.
-    """
-    if is_regression:
-        squared_errors = (outcomes - means) ** 2
-        variance = max(float(squared_errors.mean()), 1e-12)
-        return -outcomes.size / 2 * float(np.log(variance))
-    if len(means) == 1:  # a row for each of the two labels
-        means = np.vstack([1 - means, means])
-        outcomes = np.vstack([1 - outcomes, outcomes])
-    log_means = np.log(np.maximum(means, 1e-12))
-    return float((outcomes * log_means).sum())

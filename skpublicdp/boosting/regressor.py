@@ -18,6 +18,7 @@ from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp._internal.reproducible import stable_floor
 from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import model_to_json
+from skpublicdp.boosting.loss import OUTCOME_LOSSES, Loss
 from skpublicdp.boosting.outcome_histogram import residual_fractions, residual_quantiles
 from skpublicdp.boosting.training_data import RegressionTarget
 from skpublicdp.boosting.uncertainty import PredictionVariance
@@ -47,6 +48,10 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
 
     Parameters
     ----------
+    loss : {"squared_error", "poisson"}, default="squared_error"
+        Loss function. With ``"poisson"``, outcomes are counts or other numbers that are not
+        negative, and the logarithm of the mean outcome is a sum of contributions. Hence all
+        predictions are positive. `interval` is not available, and `fit` spends no budget on it.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     delta : float, default=1e-6
@@ -62,7 +67,8 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Lowest and highest outcomes, 1e-150 to 1e150 apart. The bounds must not depend on private
         rows. Other outcomes are clipped. By default, the bounds are the 0.005 and 0.995 quantiles
         of the public outcomes. With fewer than 200 public outcomes, the bounds are the range of
-        these outcomes, extended by one tenth of its length on either side.
+        these outcomes, extended by one tenth of its length on either side. With
+        ``loss="poisson"``, the lowest outcome must be 0, which is also the default.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest values of the numeric columns. The bounds must not depend on private
         rows. The bounds are used if there are fewer than twelve public rows, or if a column is
@@ -100,14 +106,16 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     outcome_bounds_ : tuple of float
         Bounds to which outcomes were clipped. All predictions lie within these bounds.
     shapes_ : tuple of Shape
-        Contribution of each column's bins to the mean outcome, with standard deviations. Adjacent
-        one-hot columns are treated as a single categorical column.
+        Contribution of each column's bins to the mean outcome, or to its logarithm for
+        ``loss="poisson"``, with standard deviations. Adjacent one-hot columns are treated as a
+        single categorical column.
     trees_ : tuple of Tree
         Rule of each tree, together with the scores of its leaves.
     pairs_ : tuple of Pair
         For each pair of columns, the sum of all trees that split on these two columns.
     intercept_ : float
-        Mean outcome predicted for an average public row before trees are added.
+        Mean outcome, or its logarithm for ``loss="poisson"``, predicted for an average public row
+        before trees are added.
     feature_importances_ : ndarray of float64, shape (n_features_in_,)
         Mean absolute deviation of each column's contribution over the public rows. One-hot columns
         that are treated as a single categorical column share the importance of this column.
@@ -192,6 +200,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         **SemiPrivateBoosting._parameter_constraints,
+        "loss": [StrOptions(set(OUTCOME_LOSSES))],
         "method": [StrOptions({"auto", "moments"})],
         "outcome_bounds": ["array-like", None],
     }
@@ -199,6 +208,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
     def __init__(
         self,
         *,
+        loss: Literal["squared_error", "poisson"] = "squared_error",
         epsilon: float | Fraction = 1.0,
         delta: float | Fraction = 1e-6,
         method: Literal["auto", "moments"] = "auto",
@@ -212,6 +222,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         max_rows_per_group: int | None = None,
         budget: OptionalBudget = None,
     ) -> None:
+        self.loss = loss
         self.epsilon = epsilon
         self.delta = delta
         self.method = method
@@ -272,7 +283,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             If `budget` is insufficient.
         """
         training, fitted = self._fit(
-            RegressionTarget(self.outcome_bounds),
+            RegressionTarget(self.outcome_bounds, self.loss),
             X,
             y,
             X_public=X_public,
@@ -281,12 +292,12 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             groups=groups,
         )
         assert training.outcome_bounds is not None
-        assert fitted.residual_counts is not None
-        low, high = self.outcome_bounds_ = training.outcome_bounds
-        # a margin of 0 represents the centre of the bounds
-        self.intercept_ = float((low + high) / 2 + np.atleast_1d(self.intercept_)[0])
+        self.outcome_bounds_ = training.outcome_bounds
+        self.intercept_ = float(self.intercept_[0])
+        if fitted.residual_counts is None:  # the loss has no intervals
+            return self
         self._residual_fractions = residual_fractions(fitted.residual_counts, training.rows.n)
-        self._prediction_variance = PredictionVariance(fitted, (high - low) / 4)
+        self._prediction_variance = PredictionVariance(fitted, self._output_unit)
         public_variances = self._prediction_variance.variances(
             fitted.data.public_codes, training.X_public
         )
@@ -307,6 +318,10 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             Predicted means, within `outcome_bounds_`.
         """
         return predict_batches(self, X, self._rule())
+
+    def _target_loss(self, classes: None) -> Loss:
+        """Return the loss that the parameter `loss` names."""
+        return OUTCOME_LOSSES[self.loss]
 
     def _read_target(self, y: Any) -> NDArray[Any]:
         return RegressionTarget(self.outcome_bounds).column(y)
@@ -348,6 +363,12 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             Lower and upper ends of the intervals, within `outcome_bounds_`.
         """
         check_is_fitted(self)
+        if not self._loss.has_intervals:
+            raise ValueError(
+                f"interval needs loss='squared_error'; got loss={self.loss!r}, for which the "
+                "spread of outcomes depends on their mean. Fit a regressor with "
+                "loss='squared_error'."
+            )
         binner, margins = self._binner, self._margins_rule()
         prediction_variance, mean_variance = self._prediction_variance, self._mean_variance
         low, high = self.outcome_bounds_
@@ -391,9 +412,9 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             merged. The text may be published.
         """
         check_is_fitted(self)
-        low, high = self.outcome_bounds_
-        decimals = max(0, 3 - stable_floor(np.log10(high - low)))
-        return self._explain_as_text("mean outcome", [""], decimals)
+        width = 4 * self._output_unit
+        decimals = max(0, 3 - stable_floor(np.log10(width)))
+        return self._explain_as_text(self._loss.output_name, [""], decimals)
 
     def to_json(self) -> str:
         """Return the model as JSON, which is sufficient for making predictions in another language.
@@ -406,11 +427,12 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             published.
         """
         check_is_fitted(self)
-        return model_to_json(self, outcome_bounds=self.outcome_bounds_)
+        return model_to_json(self, loss=self.loss, outcome_bounds=self.outcome_bounds_)
 
     def __sklearn_tags__(self) -> Any:
         """Declare that low scores are expected on the small data sets of scikit-learn's checks."""
         tags = super().__sklearn_tags__()
         # a check requires an R² of 0.5 on 200 rows without public rows
         tags.regressor_tags.poor_score = True
+        tags.target_tags.positive_only = self.loss == "poisson"
         return tags

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
-from scipy.special import expit, logsumexp
+from scipy.special import logsumexp
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.additive_posterior import (
@@ -29,7 +29,7 @@ from skpublicdp.boosting.fitted_model import FittedModel, PublicTerm
 from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, gradient_scale
-from skpublicdp.boosting.public_model import PublicMargins, log_likelihood, make_folds
+from skpublicdp.boosting.public_model import PublicMargins, make_folds
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Floats, Integers
@@ -279,8 +279,8 @@ def _weights_given_sums(
     scale = gradient_scale(loss.mean(baseline), pure)
     row_weights = n * pair.fitted.row_weights
     # the sums are hessian @ (weights - expected) + N(0, covariance)
-    changes = np.array([_mean_change(loss, baseline, one) for one in directions])
-    spreads = np.array([_outcome_covariance(loss, baseline, one) for one in clipped])
+    changes = np.array([loss.mean_change(baseline, one) for one in directions])
+    spreads = np.array([loss.outcome_covariance(baseline, one) for one in clipped])
     gradient_weights = row_weights * scale  # (m,)
     square_weights = row_weights * scale**2
     hessian = np.einsum("jti,kti,i->jk", clipped, changes, gradient_weights)
@@ -316,32 +316,6 @@ def _log_normal(deviation: Floats, covariance: Floats) -> float:
     return -float(deviation @ np.linalg.solve(covariance, deviation) + log_determinant) / 2
 
 
-def _mean_change(loss: Loss, margins: Integers, direction: Floats) -> Floats:
-    """Return the derivatives of each row's mean outcomes when margins move in a given direction.
-
-    All arrays have the shape (n_targets, m). The direction is in logits.
-    """
-    means = loss.mean(margins)
-    if loss.n_targets > 1:
-        return means * (direction - (means * direction).sum(axis=0))
-    _, hessians = loss.gradient_hessian(margins)
-    # a hessian is the derivative of the mean times the gradient scale, in integer units
-    slope: Floats = hessians / (2 * MAX_GRADIENT) / gradient_scale(means, pure=False)
-    return slope * direction
-
-
-def _outcome_covariance(loss: Loss, margins: Integers, direction: Floats) -> Floats:
-    """Multiply the covariance matrix of each row's outcomes by a direction.
-
-    For regression, the largest possible variance of outcomes in [0, 1] with the given means is
-    used.
-    """
-    means = loss.mean(margins)
-    if loss.n_targets > 1:
-        return _mean_change(loss, margins, direction)
-    return means * (1 - means) * direction
-
-
 def _public_error(fitted: FittedModel, training: TrainingData, pair: _ModelPair) -> float:
     """Estimate the squared error of the public model's margins, in squared logits.
 
@@ -360,7 +334,7 @@ def _public_error(fitted: FittedModel, training: TrainingData, pair: _ModelPair)
     comparison = _compare_on_labels(training, training.public_labels, pair)
     share, variance, distance_of_fit = comparison
     growth = float(np.clip(distance / max(distance_of_fit, 1e-9), 1.0, MAX_GROWTH))
-    if training.is_regression:
+    if not pair.loss.has_labels:
         return (1 - share) * distance_of_fit * growth
     return variance * (1 - share) / share * growth
 
@@ -379,7 +353,7 @@ def _compare_on_labels(
     distance : float
         Mean squared distance between the margins of the fit and of the public model.
     """
-    loss, is_regression = pair.loss, training.is_regression
+    loss = pair.loss
     data = training.binned
     design = WeightedPublicRows.from_data(data)
     blocks = prior_covariances(data.binner, design)
@@ -410,11 +384,10 @@ def _compare_on_labels(
     variance *= float((factors**2).mean()) / len(codes)
 
     # distance between the centred margins of the fit and of the public model, (n_targets, k)
-    fit_margins = _as_margins(log_odds, loss, is_regression=is_regression)
+    fit_margins = loss.of_log_odds(log_odds)
     public_margins = pair.of_public[1][:, public_labels.rows] / MARGIN_UNIT
     differences = fit_margins - public_margins
-    if len(differences) > 1:
-        differences = differences - differences.mean(axis=0)
+    differences = loss.centred(differences)
     differences = differences - differences.mean(axis=1, keepdims=True)
     distance = float((differences**2).sum(axis=0).mean())
 
@@ -424,18 +397,10 @@ def _compare_on_labels(
         mixed = (1 - share) * fit_margins + share * public_margins
         integers = np.rint(MARGIN_UNIT * mixed).astype(np.int64)
         means = loss.mean(integers)
-        log_likelihoods.append(log_likelihood(means, outcomes, is_regression=is_regression))
+        log_likelihoods.append(loss.log_likelihood(means, outcomes))
     posterior_of_shares = np.exp(log_likelihoods - logsumexp(log_likelihoods))
     mean_share = float(posterior_of_shares @ MIXTURES)
     return float(np.clip(mean_share, *SHARE_BOUNDS)), variance, distance
-
-
-def _as_margins(log_odds: Floats, loss: Loss, *, is_regression: bool) -> Floats:
-    """Convert the log-odds of each target to margins of a given loss, in logits."""
-    if len(log_odds) == 1 and not is_regression:
-        return log_odds
-    means = expit(log_odds)
-    return loss.link(means / means.sum(axis=0) if len(means) > 1 else means)
 
 
 def _stacked(

@@ -25,7 +25,7 @@ from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import NO_MARGINS, BinnedData, FineBinnedRows, encode_rows
 from skpublicdp.boosting.binner import BinCodes, Binner, make_binner
 from skpublicdp.boosting.budget_split import N_BINS
-from skpublicdp.boosting.loss import LOGISTIC, SQUARED, Loss, MultinomialLoss
+from skpublicdp.boosting.loss import OUTCOME_LOSSES, Loss
 from skpublicdp.boosting.model import TARGET_LEVELS
 from skpublicdp.boosting.monotone import Directions, validate_monotonic_cst
 from skpublicdp.boosting.public_model import PublicMargins, TargetScale, make_public_margins
@@ -58,6 +58,7 @@ class RegressionTarget(TargetReader):
     # (2,): lowest and highest outcomes. By default, the bounds are computed from the public
     # outcomes.
     bounds: ArrayLike | None
+    loss: str = "squared_error"  # name of the loss, which can require certain bounds
 
     def column(self, y: Any, name: str = "y") -> Floats:
         """Return the outcomes `y` as floats, shape (n,), where NaN marks missing outcomes."""
@@ -85,6 +86,7 @@ class RegressionTarget(TargetReader):
         if not np.isfinite(private).all() or not np.isfinite(labelled).all():
             raise RefusedError(_NOT_NUMBERS.format(name="y"))
         bounds = _target_bounds(self.bounds, labelled)
+        bounds = OUTCOME_LOSSES[self.loss].usable_bounds(bounds, declared=self.bounds is not None)
         private_levels = _to_levels(private, *bounds)
         public_levels = _to_levels(labelled, *bounds)
         return Targets(private_levels, public_levels, is_labelled, bounds=bounds)
@@ -175,6 +177,7 @@ class TrainingData:
     # Sorted labels, or None for a regression. The targets of a regression are multiples of 1 /
     # TARGET_LEVELS between 0 and 1.
     classes: NDArray[Any] | None
+    loss: Loss  # loss for the target
     # the two outcomes that are encoded as 0 and 1
     outcome_bounds: tuple[float, float] | None = None
     assumptions: tuple[str, ...] = ()  # assumptions about the columns, listed in the receipt
@@ -193,7 +196,7 @@ class TrainingData:
     @property
     def n_targets(self) -> int:
         """Number of targets: one per label if there are more than two labels, and otherwise 1."""
-        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+        return self.loss.n_targets
 
     @property
     def n_joint_public(self) -> int:
@@ -203,19 +206,6 @@ class TrainingData:
         reference grid.
         """
         return 0 if self.is_described else self.n_public
-
-    @property
-    def is_regression(self) -> bool:
-        """Whether the target is a numeric outcome."""
-        return self.classes is None
-
-    def loss(self, *, pure: bool) -> Loss:
-        """Return the loss for the target, which is squared, logistic or multinomial.
-
-        The argument `pure` indicates that δ = 0, in which case the gradients of several targets are
-        in different units.
-        """
-        return target_loss(self.classes, pure=pure)
 
     @cached_property
     def public(self) -> FineBinnedRows:
@@ -251,13 +241,6 @@ class TrainingData:
     def with_bins(self, binner: Binner) -> BinnedData:
         """Return all rows binned by `binner`, after moving its cuts to the nearest fine cuts."""
         return BinnedData.from_fine_bins(binner, self.rows, self.public)
-
-
-def target_loss(classes: NDArray[Any] | None, *, pure: bool) -> Loss:
-    """Return the loss for labels, or for outcomes if `classes` is None."""
-    if classes is None:
-        return SQUARED
-    return LOGISTIC if len(classes) == 2 else MultinomialLoss(len(classes), pure=pure)
 
 
 def read_training_data(
@@ -311,7 +294,8 @@ def read_training_data(
             directions, [i for start, stop in runs for i in range(start + 1, stop)]
         )
     schema = folded_schema(dataset.schema, dataset.X_public, runs)
-    classes, encoded = targets.classes, fold_rows(schema.columns, dataset.X_public)
+    classes, loss = targets.classes, estimator._target_loss(targets.classes)
+    encoded = fold_rows(schema.columns, dataset.X_public)
     fine_binner = make_binner(schema, encoded, max_bins=None)
     # label codes have the smallest sufficient type, and outcomes are floats
     dtype = targets.private.dtype if classes is None else np.min_scalar_type(len(classes) - 1)
@@ -322,7 +306,7 @@ def read_training_data(
         fine_binner,
         dataset.X_public,
         public_labels,
-        TargetScale(classes, targets.bounds, target_loss(classes, pure=not estimator.delta)),
+        TargetScale(classes, targets.bounds, loss),
     )
     labelled: list[BinnedChunk] = []
     if train_on_public_labels and classes is not None and len(classes) == 2:
@@ -348,6 +332,7 @@ def read_training_data(
         n_private=dataset.n_private,
         n_public=dataset.n_public,
         classes=classes,
+        loss=loss,
         outcome_bounds=targets.bounds,
         assumptions=dataset.assumptions,
         is_described=DESCRIBED in dataset.assumptions,

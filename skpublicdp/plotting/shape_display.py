@@ -285,7 +285,7 @@ def find_target(clf: Boosting, target: Any) -> ScoreSelection:
                 "target must be None for a regressor, because it selects a label and a regressor "
                 "has none."
             )
-        return ScoreSelection(0, 1, "mean outcome")
+        return ScoreSelection(0, 1, clf._loss.output_name)
     labels = clf.classes_.tolist()
     if target is None and len(labels) == 2:
         target = labels[1]

@@ -266,6 +266,8 @@ def boosting_cases() -> list[Case]:
         Case(name + "Regressor, trees grown", regress(epsilon=100_000), LINE, 60, **outcomes,
              max_fits=60),
         Case(name + "Regressor, pure", regress(delta=0), LINE, 6, **outcomes, max_fits=100),
+        Case(name + "Regressor, counts", regress(loss="poisson", epsilon=100_000), LINE, 60,
+             **outcomes, max_fits=60),
     ]  # fmt: skip
 
 

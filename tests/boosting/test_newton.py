@@ -20,6 +20,7 @@ from tests.internals.boosting import (
     MAX_MARGIN,
     MAX_SCORE,
     MISMATCH,
+    POISSON,
     PRIOR_VARIANCES,
     ROUND_SHARES,
     SPLIT_LEVELS,
@@ -80,7 +81,15 @@ def of_one_target(loss):
 
 
 @pytest.mark.parametrize("pure", [True, False])
-@pytest.mark.parametrize(("loss", "least_slope"), [(LOGISTIC, 0), (SQUARED, MAX_GRADIENT // 4)])
+@pytest.mark.parametrize(
+    ("loss", "least_slope"),
+    [
+        (LOGISTIC, 0),
+        (SQUARED, MAX_GRADIENT // 4),
+        (POISSON, 0),
+        *((POISSON.clipped(dispersion), 0) for dispersion in (0.3, 0.02, 1e-5)),
+    ],
+)
 def test_loss_sensitivity_for_one_target(loss, least_slope, pure):
     points = of_one_target(loss)
     assert np.abs(points[:, 0]).max() == MAX_GRADIENT
@@ -143,7 +152,7 @@ def test_largest_distance_of_two_rows_of_several_labels(margins, one, other, pur
 def losses():
     for pure in (True, False):
         yield MultinomialLoss(3, pure=pure)
-    yield from (LOGISTIC, SQUARED)
+    yield from (LOGISTIC, SQUARED, POISSON)
 
 
 @pytest.mark.parametrize("loss", losses())
@@ -151,7 +160,7 @@ def test_gradients_depend_on_the_row_alone(loss):
     """Whatever rows there are besides, in whatever order."""
     margins, y = some_margins(loss.n_targets, n=301)
     margins = margins.astype(np.int32)
-    y = np.resize([0, 1, 0.3], len(y)) if loss is SQUARED else y
+    y = y if loss.has_labels else np.resize([0, 1, 0.3], len(y))
     y = y % 2 if loss is LOGISTIC else y
     whole = loss.gradient_hessian(margins, y)
     order = np.random.default_rng(1).permutation(len(y))
@@ -170,7 +179,8 @@ def test_gradients_depend_on_the_row_alone(loss):
 def test_hessians_are_derivatives_of_gradients(loss):
     targets = loss.n_targets
     margins, _ = some_margins(targets, n=500, seed=3)
-    margins = np.clip(margins, -1900, 1900).astype(np.int64)  # a line is cut off at 2 UNIT
+    # a line is cut off at 2 units, and an exponential at log 2
+    margins = np.clip(margins, -1900, 600 if loss is POISSON else 1900).astype(np.int64)
     y = np.zeros(500, dtype=np.intp)
     step = MARGIN_UNIT // 32
     for target in range(targets):
@@ -180,7 +190,7 @@ def test_hessians_are_derivatives_of_gradients(loss):
         residuals, slopes = loss.gradient_hessian(margins, y)
         outcome = y == target if targets > 1 else y
         scale = residuals[target] / (outcome - loss.mean(margins)[target])
-        np.testing.assert_allclose(slopes[target], scale * change, atol=6)
+        np.testing.assert_allclose(loss.hessian_unit * slopes[target], scale * change, atol=6)
 
 
 def test_logistic_models_are_converted_to_the_softmax():
@@ -470,7 +480,7 @@ def halving(X, y, public, ledger, budget):
     schema = SimpleNamespace(columns=columns)
     grid = make_binner(schema, public, None)
     coded = FineBinnedRows.from_encoded(grid, [(X, y)], len(X), np.uint8)
-    rows = TrainingData(schema, coded, public, len(X), len(public), np.arange(2))
+    rows = TrainingData(schema, coded, public, len(X), len(public), np.arange(2), LOGISTIC)
     return BinSplitter(rows, rows.bin(4), LOGISTIC, ledger, budget, 0.8)
 
 

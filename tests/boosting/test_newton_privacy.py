@@ -39,10 +39,10 @@ from tests.internals.boosting import (
     MultinomialLoss,
     NewtonBooster,
     StageBudget,
-    additive_fit,
     candidate_splits,
     encode_rows,
     newton,
+    outcome_histogram,
     training_data,
     tree_cover,
 )
@@ -315,7 +315,7 @@ def dictated(even, unlike, gains, worth, *, n_classes=2, n=150, **parameters):
     X, y = some_rows(5, n, n_classes)
     learn, class_balance, update_term = (
         AdditiveFit.update,
-        additive_fit.noisy_class_balance,
+        outcome_histogram.noisy_class_balance,
         NewtonBooster.update_term,
     )
     explained = itertools.cycle(gains)
@@ -331,10 +331,11 @@ def dictated(even, unlike, gains, worth, *, n_classes=2, n=150, **parameters):
 
     with pytest.MonkeyPatch.context() as patch, Recorder() as recorder:
         patch.setattr(AdditiveFit, "update", learned)
-        for module in (additive_fit, newton):
-            patch.setattr(
-                module, "noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
-            )
+        patch.setattr(
+            outcome_histogram,
+            "noisy_class_balance",
+            lambda *args: (class_balance(*args), even)[1],
+        )
         patch.setattr(NewtonBooster, "update_term", updated)
         if worth is not None:
             patch.setattr(BinSplitter, "is_affordable", lambda *args: worth)

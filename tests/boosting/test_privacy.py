@@ -48,7 +48,6 @@ from tests.internals.boosting import (
     ShiftEstimate,
     WarmStart,
     WeightedPublicRows,
-    additive_fit,
     binned,
     boosting_weights,
     candidate_splits,
@@ -57,9 +56,9 @@ from tests.internals.boosting import (
     identity_strategy,
     leaf_gradients,
     measure,
-    newton,
     null_model,
     optimised_strategy,
+    outcome_histogram,
     prior_covariances,
     scaled_gradients,
     tree_cover,
@@ -507,7 +506,7 @@ def dictated(monkeypatch, even, looks, drift, gain, *, n_classes, **parameters):
     X, y = some_rows(5, 400, n_classes)
     learn, class_balance, grow = (
         AdditiveFit.update,
-        additive_fit.noisy_class_balance,
+        outcome_histogram.noisy_class_balance,
         PrivateTreeBooster.add_tree_with_noisy_leaves,
     )
     looked = itertools.count(1)
@@ -524,10 +523,11 @@ def dictated(monkeypatch, even, looks, drift, gain, *, n_classes, **parameters):
     with monkeypatch.context() as patch, Recorder() as recorder:
         patch.setattr(covariate_shift, "estimate_shift", compared)
         patch.setattr(AdditiveFit, "update", learned)
-        for module in (additive_fit, newton):
-            patch.setattr(
-                module, "noisy_class_balance", lambda *args: (class_balance(*args), even)[1]
-            )
+        patch.setattr(
+            outcome_histogram,
+            "noisy_class_balance",
+            lambda *args: (class_balance(*args), even)[1],
+        )
         patch.setattr(
             PrivateTreeBooster, "add_tree_with_noisy_leaves", lambda *args: (grow(*args), gain)[1]
         )

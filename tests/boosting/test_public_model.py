@@ -27,6 +27,7 @@ from tests.internals.boosting import (
     MAX_GRADIENT,
     SQUARED,
     MultinomialLoss,
+    PublicLabels,
     _plan_equal_draws,
     public_models,
     read_training_data,
@@ -179,8 +180,8 @@ def test_margins_of_labelled_rows_are_out_of_fold():
     fitted = read.public_margins.model.estimator
     assert roc_auc_score(noise, fitted.predict_proba(PUBLIC)[:, 1]) > 0.99
     folds = public_models.make_folds(noise.astype(float))
-    assert np.bincount(folds).tolist() == [30] * 10
-    for fold in range(10):
+    assert np.bincount(folds).tolist() == [60] * 5
+    for fold in range(5):
         assert abs(noise[folds == fold].mean() - noise.mean()) < 0.04
 
 
@@ -531,3 +532,17 @@ def test_a_model_is_not_monotone():
         clf.fit(X, Y, X_public=PUBLIC)
     clf.set_params(public_model="auto").fit(X, Y, X_public=PUBLIC, y_public=PUBLIC_Y)
     assert clf.public_model_ is None
+
+
+def test_likelihoods():
+    means = np.array([[0.2, 0.9]])
+    found = LOGISTIC.log_likelihood(means, np.array([[0.0, 1.0]]))
+    assert np.isclose(found, np.log(0.8) + np.log(0.9))
+    several = np.array([[0.2, 0.5], [0.8, 0.5]])
+    found = MultinomialLoss(2, pure=False).log_likelihood(several, np.eye(2))
+    assert np.isclose(found, np.log(0.2) + np.log(0.5))
+    better = SQUARED.log_likelihood(means, means + 0.1)
+    worse = SQUARED.log_likelihood(means, means + 0.2)
+    assert np.isclose(better - worse, 2 * np.log(2))
+    labels = PublicLabels(np.arange(2), np.array([[0.0, 1.0]]))
+    assert public_models._outcome_codes(labels).tolist() == [0.0, 1.0]

@@ -1,5 +1,6 @@
 """SemiPrivateBoostingRegressor: what it learns, how sure it is, and what a row may tell."""
 
+import json
 import pickle
 import warnings
 from fractions import Fraction
@@ -10,14 +11,18 @@ import pandas as pd
 import pytest
 from scipy.stats import norm
 from sklearn.base import clone
+from sklearn.linear_model import PoissonRegressor
+from sklearn.metrics import mean_poisson_deviance
 
 from skpublicdp import PrivacyBudget, SemiPrivateBoostingRegressor
 from skpublicdp.accounting import gaussian_mu_squared
 from skpublicdp.exceptions import NoPublicDataWarning, UnknownCategoriesWarning
+from skpublicdp.plotting import ShapeDisplay
 from tests.boosting.test_privacy import compared
 from tests.internals.boosting import (
     MARGIN_UNIT,
     MAX_GRADIENT,
+    POISSON,
     RESIDUAL_EDGES,
     SQUARED,
     TARGET_LEVELS,
@@ -265,6 +270,9 @@ def test_no_public_rows():
         ({"y": np.where(np.arange(5000) == 3, np.inf, Y)}, "must be finite"),
         ({"y": np.where(np.arange(5000) == 3, "a secret", "1")}, "Classifier for labels"),
         ({"y_public": np.full(300, np.inf)}, "must be finite"),
+        ({"loss": "gamma"}, "'loss' parameter"),
+        ({"loss": "poisson"}, "must begin at 0"),
+        ({"loss": "poisson", "outcome_bounds": None, "y_public": -PUBLIC_Y}, "positive public"),
         ({"epsilon": 1e-9}, r"epsilon = 1e-09 .*value\.$"),
         ({"epsilon": 1e-9, "delta": 0, "public": None}, "is so small"),
     ],
@@ -330,17 +338,21 @@ CONFIGURATIONS = {
     "rounds, pure": {"epsilon": 5, "delta": 0},
     "drifted": {"epsilon": 40, "gap": 3.0},
     "no public rows": {"epsilon": 5, "public": None},
+    "counts, grown": {"epsilon": 2000, "loss": "poisson"},
+    "counts, grown, pure": {"epsilon": 4000, "delta": 0, "loss": "poisson"},
+    "counts, rounds": {"epsilon": 5, "loss": "poisson"},
     "public outcomes": {"epsilon": 400, "y_public": FEW_PUBLIC_Y, "outcome_bounds": None},
 }
 
 
 def watched(X, y, *, k=None, gap=0.0, public=FEW_PUBLIC, **parameters):
     """Fit, and return all that is to be seen of it."""
-    parameters = {"outcome_bounds": (-3, 5), "max_rows_per_group": k} | parameters
+    low = 0 if parameters.get("loss") == "poisson" else -3
+    parameters = {"outcome_bounds": (low, 5), "max_rows_per_group": k} | parameters
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         reg = fitted(X, y, public=public, groups=None if k is None else persons(k), **parameters)
-        reg.interval(X[:1])
+        reg.interval(X[:1]) if reg.loss == "squared_error" else reg.predict(X[:1])
     return reg, pickle.dumps([vars(reg), [(w.category, str(w.message)) for w in caught]])
 
 
@@ -445,3 +457,136 @@ class TestClippedResiduals:
             epsilon=2, outcome_bounds=(-6, 6), bounds=(-4, 4), random_state=0
         ).fit(X, y)
         assert reg.score(X, y) > 0.6
+
+
+# Counts
+
+
+def counts(n, seed):
+    """Rows of four numbers, and counts with their means, which are products of effects."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 4))
+    means = np.exp(0.3 + 0.8 * X[:, 0] - 0.5 * np.abs(X[:, 1]) + 0.6 * (X[:, 2] > 0))
+    return X, rng.poisson(means).astype(float), means
+
+
+COUNTS, COUNTS_PUBLIC, COUNTS_NEW = counts(8000, 0), counts(300, 1), counts(10_000, 2)
+
+
+def fitted_counts(loss="poisson", **parameters):
+    parameters = {"loss": loss, "outcome_bounds": (0, 30), "public": COUNTS_PUBLIC[0]} | parameters
+    return fitted(*COUNTS[:2], **parameters)
+
+
+class TestCounts:
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"epsilon": 0.3},
+            {"epsilon": 3, "delta": 0},
+            {"epsilon": 10},
+            {"epsilon": 10, "public": None},
+            {"y_public": COUNTS_PUBLIC[1]},
+            {"y_public": COUNTS_PUBLIC[1], "public_model": PoissonRegressor()},
+        ],
+    )
+    @no_public
+    def test_predictions_are_positive_calibrated_and_better_than_those_of_squared_errors(
+        self, options
+    ):
+        X_new, y_new, _ = COUNTS_NEW
+        predicted = fitted_counts(**options).predict(X_new)
+        others = fitted_counts("squared_error", **options).predict(X_new)
+        of_mean = np.full(len(y_new), COUNTS[1].mean())
+        error, other_error, mean_error = (
+            mean_poisson_deviance(y_new, np.maximum(means, 0.01))
+            for means in (predicted, others, of_mean)
+        )
+        assert predicted.min() > 0
+        assert predicted.mean() == pytest.approx(y_new.mean(), rel=0.12)
+        assert error < other_error
+        # the deviance of the true means is 1.1, and that of their mean is 2.1
+        assert error < 0.75 * mean_error
+
+    def test_more_budget_comes_near_the_true_means(self):
+        X_new, y_new, means = COUNTS_NEW
+        errors = [
+            mean_poisson_deviance(y_new, fitted_counts(epsilon=epsilon).predict(X_new))
+            for epsilon in (0.3, 100)
+        ]
+        truth = mean_poisson_deviance(y_new, means)
+        assert truth < errors[1] < 1.05 * truth < errors[0]
+
+    def test_explanations_add_up_to_the_logarithm_of_the_prediction(self):
+        reg = fitted_counts(y_public=COUNTS_PUBLIC[1], epsilon=10)
+        rows = COUNTS_NEW[0][:50]
+        np.testing.assert_allclose(reg.explain_local(rows).total, np.log(reg.predict(rows)))
+        assert reg.explain().startswith("log of the mean outcome of an average public row")
+        assert ShapeDisplay.from_estimator(reg).label == "log of the mean outcome"
+        assert -1 < reg.intercept_ < 1
+
+    def test_json_is_enough_to_predict(self):
+        reg = fitted_counts(epsilon=10, method="moments")
+        model = json.loads(reg.to_json())
+        rows = COUNTS_NEW[0][:50]
+        margins = np.full(len(rows), model["intercept"][0])
+        for column, values in zip(model["columns"], rows.T, strict=True):
+            margins += np.array(column["scores"][0])[
+                np.searchsorted(column["cuts"], values, "right")
+            ]
+        assert (model["loss"], model["trees"]) == ("poisson", [])
+        means = model["outcome_bounds"][1] * np.exp(margins / model["unit"]) / 2
+        np.testing.assert_allclose(means, reg.predict(rows))
+
+    def test_intervals_are_refused_and_cost_nothing(self):
+        reg = fitted_counts()
+        with pytest.raises(ValueError, match="loss='squared_error'"):
+            reg.interval(COUNTS_NEW[0][:1])
+        assert not any("histogram of residuals" in line.name for line in reg.privacy_.mechanisms)
+
+    def test_bounds_of_public_counts_begin_at_zero(self):
+        reg = fitted_counts(outcome_bounds=None, y_public=COUNTS_PUBLIC[1] + 3)
+        assert reg.outcome_bounds_[0] == 0
+        assert reg.outcome_bounds_[1] > 4
+
+    def test_monotone_constraints_hold(self):
+        reg = fitted_counts(monotonic_cst=[-1, 0, 0, 0])
+        line = np.column_stack([np.linspace(-3, 3, 99), np.zeros((99, 3))])
+        assert (np.diff(reg.predict(line)) <= 0).all()
+
+    def test_copies(self):
+        reg = fitted_counts(epsilon=10)
+        copied = pickle.loads(pickle.dumps(reg))
+        np.testing.assert_array_equal(copied.predict(X), reg.predict(X))
+        assert len(pickle.dumps(reg)) < 200_000  # without the tables of the loss
+        clipped = POISSON.clipped(0.02)
+        again = pickle.loads(pickle.dumps(clipped))
+        margins = np.arange(-3000, 1000)[None]
+        np.testing.assert_array_equal(
+            again.gradient_hessian(margins, np.full(4000, 0.5)),
+            clipped.gradient_hessian(margins, np.full(4000, 0.5)),
+        )
+
+    @pytest.mark.parametrize("dispersion", [0.3, 0.02, 1e-4])
+    def test_gradients_are_residuals_that_are_clipped_at_rare_counts(self, dispersion):
+        loss = POISSON.clipped(dispersion)
+        margins = np.arange(-4 * MARGIN_UNIT, MARGIN_UNIT, 37)
+        means = loss.mean(margins)
+        for y in np.linspace(0, 1, 9):
+            gradients, hessians = loss.gradient_hessian(margins[None], np.full(len(margins), y))
+            limits = np.minimum(
+                np.maximum(means, 1 - means), 3 * (np.sqrt(dispersion * means) + dispersion)
+            )
+            expected = MAX_GRADIENT * np.clip((y - means) / limits, -1, 1)
+            assert np.abs(gradients - expected).max() <= 0.5 + 1e-9
+            slopes = MAX_GRADIENT * means / limits / loss.hessian_unit
+            assert np.abs(hessians - slopes).max() <= 0.5 + 1e-9
+        draws = np.random.default_rng(0).poisson(0.1 / dispersion, 10_000) * dispersion
+        at = np.searchsorted(loss.mean(np.arange(-20_000, 700)), 0.1) - 20_000
+        gradients, _ = loss.gradient_hessian(np.full((1, 10_000), at), np.minimum(draws, 1))
+        assert (np.abs(gradients) == MAX_GRADIENT).mean() < 0.01
+
+    def test_likelihood_is_largest_at_the_true_means(self):
+        _, y, means = COUNTS_NEW
+        found = [POISSON.log_likelihood(f * means[None] / 30, y[None] / 30) for f in (0.8, 1, 1.2)]
+        assert found[1] > max(found[0], found[2])

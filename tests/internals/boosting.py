@@ -8,6 +8,7 @@ from skpublicdp.boosting import (
     binner,
     covariate_shift,
     newton,
+    outcome_histogram,
     stacking,
     term_posterior,
     training_data,
@@ -102,6 +103,7 @@ from skpublicdp.boosting.histograms import (
 )
 from skpublicdp.boosting.loss import (
     LOGISTIC,
+    POISSON,
     SQUARED,
     ClippedSquaredLoss,
     MultinomialLoss,
