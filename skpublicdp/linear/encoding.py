@@ -1,0 +1,273 @@
+"""Private rows as integer vectors of bounded length, and the sums of these vectors.
+
+Every integer is a function of one row, of public numbers and of earlier releases. The proofs are in
+docs/proofs/linear.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.data.dataset import Dataset
+from skpublicdp.linear.columns import COLUMN_UNIT, MAX_DEVIATIONS, DesignColumns
+from skpublicdp.linear.loss import MEAN_UNIT, Loss
+from skpublicdp.typing import Floats, Integers
+
+LENGTH_BITS = 20
+"""Binary digits to which the length of an integer row is computed from its largest entry."""
+
+MARGIN_LENGTHS = 16
+"""Number of clipping lengths beyond which a row is shortened before its margin is computed."""
+
+MAX_COEFFICIENT_LENGTH = 2**28
+"""Largest Euclidean length of integer coefficients, so that integer margins are below 2^53."""
+
+BLOCK_ROWS = 2**12
+"""Number of rows that are encoded at a time. Sums over a block are integers below 2^53."""
+
+
+def shorten(vectors: Floats, factor: float, limit: int) -> tuple[Floats, Floats]:
+    """Multiply integer vectors by a factor, round them, and bound their Euclidean lengths.
+
+    Parameters
+    ----------
+    vectors : ndarray of float64, shape (n, k)
+        Finite vectors, one per row. Those of private rows have integer entries below 2^53.
+    factor : float
+        Positive factor.
+    limit : int
+        Largest length of a returned vector. A longer vector is multiplied by a smaller factor.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, k)
+        Integer vectors with a squared length of at most ``limit**2``, which is checked in exact
+        arithmetic.
+    ndarray of float64, shape (n,)
+        Factor of each vector divided by `factor`, at most 1.
+    """
+    k = max(1, vectors.shape[1])
+    largest = np.abs(vectors).max(axis=1, initial=0.0)
+    _, exponents = np.frexp(largest)
+    # integers of at most LENGTH_BITS digits, whose sum of squares is exact in any order
+    leading = np.trunc(np.ldexp(vectors, LENGTH_BITS - exponents[:, None]))
+    squared_lengths = (leading * leading).sum(axis=1)
+    lengths = np.ldexp(np.sqrt(squared_lengths) + math.sqrt(k), exponents - LENGTH_BITS)
+    room = limit - math.sqrt(k) / 2 - 1  # rounding adds at most sqrt(k) / 2 to the length
+    factors = np.minimum(factor, room / lengths)
+    integers = np.rint(vectors * factors[:, None])
+    is_too_long = ~((integers * integers).sum(axis=1) <= float(limit) ** 2)
+    integers[is_too_long] = 0
+    return integers, np.where(is_too_long, 0.0, factors / factor)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Integer vectors of rows, with the intercept in column 0, shape (n, 1 + n_axes)."""
+
+    weighted: Floats  # length of columns 1 and later at most `RowEncoder.limit`
+    plain: Floats  # not weighted, but at most `MARGIN_LENGTHS` times as long; used for margins
+    weights: Floats  # (n,): weights between 0 and 1
+
+
+@dataclass(frozen=True, eq=False)
+class RowEncoder:
+    """Encoder of rows as integer vectors along public axes, weighted by a public length."""
+
+    columns: DesignColumns
+    # (n_design, n_axes): integer matrix that maps standardised rows in units of 1 / COLUMN_UNIT to
+    # coordinates in units of 2^-exponent
+    matrix: Floats
+    exponent: int
+    limit: int  # integer that represents the clipping length, a power of two
+    intercept: int  # integer of the intercept column, or 0 without an intercept
+
+    @classmethod
+    def from_basis(
+        cls, columns: DesignColumns, basis: Floats, *, limit: int, has_intercept: bool
+    ) -> RowEncoder:
+        """Return an encoder that rounds a basis, which maps the clipping length to 1."""
+        largest = MAX_DEVIATIONS * COLUMN_UNIT
+        sums = np.abs(basis).sum(axis=0).max(initial=0.0) * limit / COLUMN_UNIT
+        # coordinates and all of their partial sums are below 2^52
+        exponent = math.floor(52 - math.log2(largest * sums)) - 1 if sums > 0 else 0
+        matrix = np.rint(np.ldexp(basis * (limit / COLUMN_UNIT), exponent))
+        while float(np.abs(matrix).sum(axis=0).max(initial=0.0)) * largest > 2.0**53:
+            exponent -= 1
+            matrix = np.rint(np.ldexp(basis * (limit / COLUMN_UNIT), exponent))
+        return cls(columns, matrix, exponent, limit, limit // 2 if has_intercept else 0)
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of coefficients, including the intercept."""
+        return 1 + self.matrix.shape[1]
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether rows have an intercept column. Otherwise, column 0 is 0."""
+        return self.intercept > 0
+
+    @property
+    def first_coefficient(self) -> int:
+        """Position of the first column that has a coefficient."""
+        return 0 if self.has_intercept else 1
+
+    @property
+    def intercept_value(self) -> float:
+        """Value of the intercept column, in units of the clipping length."""
+        return self.intercept / self.limit
+
+    @property
+    def basis(self) -> Floats:
+        """The rounded basis, which maps standardised rows to coordinates, shape (d, n_axes)."""
+        return np.ldexp(self.matrix * COLUMN_UNIT, -self.exponent) / self.limit
+
+    def encode(self, rows: Floats) -> EncodedRows:
+        """Return the integer vectors of rows that were encoded by the schema."""
+        standardised = COLUMN_UNIT * self.columns.standardised(rows)  # integers
+        # exact in any order of summation, since all partial sums are integers below 2^53
+        coordinates = standardised @ self.matrix
+        return self._from_coordinates(coordinates, math.ldexp(1.0, -self.exponent))
+
+    def encode_scaled(self, scaled: Floats) -> EncodedRows:
+        """Return the integer vectors of public rows in units of the clipping length."""
+        return self._from_coordinates(scaled, float(self.limit))
+
+    def _from_coordinates(self, coordinates: Floats, factor: float) -> EncodedRows:
+        """Return the integer vectors of rows with the given coordinates, times a factor."""
+        weighted, weights = shorten(coordinates, factor, self.limit)
+        plain, _ = shorten(coordinates, factor, MARGIN_LENGTHS * self.limit)
+        intercept = np.trunc(self.intercept * weights)
+        full_intercept = np.full(len(weights), float(self.intercept))
+        return EncodedRows(
+            np.column_stack([intercept, weighted]),
+            np.column_stack([full_intercept, plain]),
+            weights,
+        )
+
+
+def label_sum_sensitivity(loss: Loss, limit: int, intercept: int, n_axes: int) -> Sensitivity:
+    """Return the sensitivity of the first release, by Lemmas 3 to 5 of docs/proofs/linear.md.
+
+    The limit and the intercept are those of a `RowEncoder` with the given number of axes.
+    """
+    levels = loss.levels
+    same_target = 20 * limit**2 + 4 * intercept**2
+    opposite_target = 16 * limit**2 + 16 * intercept**2
+    squared = levels**2 * max(same_target, opposite_target)
+    max_row_sum = math.isqrt(n_axes * limit**2) + 1
+    absolute = levels * (4 * intercept + 6 * max_row_sum)
+    if loss.releases_squares:
+        max_square = levels * limit // 2
+        squared += max_square**2
+        absolute += max_square
+    return Sensitivity(absolute, squared)
+
+
+def correction_sensitivity(limit: int, n_coefficients: int) -> Sensitivity:
+    """Return the sensitivity of a correction, by Lemma 6 of docs/proofs/linear.md."""
+    max_row_sum = math.isqrt(n_coefficients * limit**2) + 1
+    return Sensitivity(2 * max_row_sum, 4 * limit**2)
+
+
+def label_sums(data: Dataset, encoder: RowEncoder, loss: Loss) -> Integers:
+    """Return the exact integers of the first release.
+
+    These are the sums of 2 t (a0, a) and of Y a over all private rows, where t is the integer target
+    between -Y and Y. For outcomes, the last entry is the sum of t², in units of 2 Y / limit.
+    """
+    levels = loss.levels
+    square_unit = encoder.limit // (2 * levels)
+
+    def of_block(rows: Floats, targets: Floats) -> Integers:
+        """Return the sums over one block of rows."""
+        weighted = encoder.encode(rows).weighted
+        t = loss.integer_targets(targets)
+        sums = [2 * (t @ weighted), levels * weighted[:, 1:].sum(axis=0)]
+        if loss.releases_squares:
+            sums.append(np.atleast_1d(square_unit * (t @ t)))
+        return np.concatenate(sums).astype(np.int64)
+
+    return _sum_blocks(data, of_block)
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectionTerms:
+    """Terms of a correction: the mean of a row at a released model, times the row, clipped.
+
+    The term of a row is p a - f, where p is its predicted mean at integer coefficients, a its
+    weighted integer vector, and f the public mean of these products.
+    """
+
+    loss: Loss
+    coefficients: Floats  # (k,): integers
+    coefficient_exponent: int  # a margin is an integer times 2^-coefficient_exponent
+    public_mean: Floats  # (k,): integers in units of 1 / MEAN_UNIT
+    factor: float  # factor from integer terms to clipped integers
+    limit: int
+
+    def exact(self, weighted: Floats, plain: Floats) -> Floats:
+        """Return the terms before clipping, in units of 1 / MEAN_UNIT, shape (n, k)."""
+        # exact in any order of summation, since all partial sums are integers below 2^53
+        margins = np.ldexp(plain @ self.coefficients, -self.coefficient_exponent)
+        means = self.loss.integer_means(margins)
+        return means[:, None] * weighted - self.public_mean
+
+    def clipped(self, weighted: Floats, plain: Floats) -> Floats:
+        """Return the clipped integer terms, shape (n, k)."""
+        return shorten(self.exact(weighted, plain), self.factor, self.limit)[0]
+
+
+def integer_coefficients(coefficients: Floats, limit: int) -> tuple[Floats, int]:
+    """Return coefficients as integers of bounded length, and the exponent of their margins.
+
+    A margin is the product of an integer row and the integers, times two to the power of minus the
+    exponent. The limit is the integer that represents the clipping length.
+    """
+    length = float(np.linalg.norm(coefficients))
+    exponent = 28 - math.frexp(length)[1] - 1 if length > 0 else 0
+    integers = np.rint(np.ldexp(coefficients, exponent))
+    if not (integers * integers).sum() <= float(MAX_COEFFICIENT_LENGTH) ** 2:
+        raise OverflowError("coefficients must be finite")
+    return integers, exponent + limit.bit_length() - 1
+
+
+def correction_sums(data: Dataset, encoder: RowEncoder, terms: CorrectionTerms) -> Integers:
+    """Return the exact sums of the clipped terms over all private rows."""
+
+    def of_block(rows: Floats, targets: Floats) -> Integers:
+        """Return the sums over one block of rows."""
+        encoded = encoder.encode(rows)
+        return terms.clipped(encoded.weighted, encoded.plain).sum(axis=0).astype(np.int64)
+
+    return _sum_blocks(data, of_block)
+
+
+def _sum_blocks(data: Dataset, of_block: Callable[[Floats, Floats], Integers]) -> Integers:
+    """Return the sum of a function of blocks of rows over all private rows."""
+
+    def of_chunk(rows: Floats, targets: NDArray[np.generic]) -> Integers:
+        """Return the sum over one chunk, block by block."""
+        blocks = range(0, max(1, len(rows)), BLOCK_ROWS)
+        return np.sum(
+            [
+                of_block(
+                    rows[start : start + BLOCK_ROWS],
+                    np.asarray(targets[start : start + BLOCK_ROWS], dtype=np.float64),
+                )
+                for start in blocks
+            ],
+            axis=0,
+        )
+
+    table: Integers = data.fold(of_chunk)
+    return table
+
+
+assert MEAN_UNIT * 2**LENGTH_BITS < 2**53
