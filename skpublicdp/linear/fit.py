@@ -42,12 +42,13 @@ from skpublicdp.linear.posterior import (
     CoefficientSums,
     Posterior,
     PublicSample,
+    fit_labelled_rows,
     fit_posterior,
     misfit,
     public_errors,
 )
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Codes, Floats
 
 PROOF = "docs/proofs/linear.md"
 
@@ -92,7 +93,8 @@ class LinearModel:
 class PublicBasis:
     """Scaled public axes, which depend on public rows, the number of rows and the budget."""
 
-    axes: Floats  # (n_design, n_axes): orthonormal axes of standardised rows
+    all_axes: Floats  # (n_design, n_all): orthonormal axes of standardised rows
+    measured: Codes  # (n_axes,): positions of the axes along which private rows are measured
     scales: Floats  # (n_axes,): factors of the coordinates, for which the clipping length is 1
     design_variance: float  # prior variance of every coefficient along an axis
     # weight and standard deviation of the spherical noise that smooths public rows
@@ -105,8 +107,8 @@ class PublicBasis:
 
     @property
     def matrix(self) -> Floats:
-        """Matrix that maps standardised rows to scaled coordinates."""
-        return self.axes * self.scales
+        """Matrix that maps standardised rows to scaled coordinates, shape (n_design, n_axes)."""
+        return self.all_axes[:, self.measured] * self.scales
 
 
 def fit_linear(data: Dataset, ledger: Ledger, loss: Loss, *, has_intercept: bool) -> LinearModel:
@@ -134,11 +136,14 @@ def fit_linear(data: Dataset, ledger: Ledger, loss: Loss, *, has_intercept: bool
     first = StageBudget(LABEL_WEIGHT * step.amount, step.pure)
     sums = release_label_sums(data, ledger, encoder, loss, first)
     sample = sums.move_to_private_mean(sample, basis.public_factor)
-    prior = make_prior(data, basis, encoder, loss)
+    prior, public_coefficients = make_prior(data, basis, encoder, loss)
     fit = CorrectedFit(sample, loss, sums, prior, basis.public_factor)
     for _ in range(n_corrections):
         fit.correct(data, ledger, encoder, step, n_corrections)
-    return _linear_model(encoder, fit.posterior.mode, n_corrections)
+    # axes that are not measured have the coefficients of the labelled public rows
+    public_coefficients[basis.measured] = 0
+    unmeasured = basis.all_axes @ (fit.posterior.public_weight * public_coefficients)
+    return _linear_model(encoder, fit.posterior.mode, unmeasured, n_corrections)
 
 
 def make_basis(
@@ -161,7 +166,8 @@ def make_basis(
     public_factor = n * n / n_effective + n
     if not rows.shape[1]:  # only the intercept is fitted
         nothing = np.zeros((len(columns.scale), 0))
-        return PublicBasis(nothing, np.zeros(0), 1.0, 0.0, 0.0, rows, public_factor)
+        no_axes = np.zeros(0, dtype=np.int64)
+        return PublicBasis(nothing, no_axes, np.zeros(0), 1.0, 0.0, 0.0, rows, public_factor)
     centre = rows.mean(axis=0) if has_intercept else np.zeros(rows.shape[1])
     covariance = shrunk_covariance(rows - centre)
     design_variance = loss.slope_variance / covariance.variances.sum()
@@ -185,11 +191,12 @@ def make_basis(
     shares = np.where(is_measured, shares, 0)
     length = clipping_length(rows, shares, centre_rows=has_intercept)
     measured = np.flatnonzero(is_measured)
-    axes = np.zeros((len(columns.scale), len(measured)))
-    axes[varies] = covariance.axes[:, measured]
+    all_axes = np.zeros((len(columns.scale), len(covariance.variances)))
+    all_axes[varies] = covariance.axes
     scales = np.sqrt(shares[measured] / covariance.variances[measured]) / length
     return PublicBasis(
-        axes,
+        all_axes,
+        measured,
         scales,
         design_variance,
         covariance.identity_weight,
@@ -283,7 +290,7 @@ def choose_corrections(
     A correction reduces the error of the public means to about a quarter of its variance. The
     errors need not be smaller than the noise of the label sums.
     """
-    prior = _design_prior(basis, encoder, loss)
+    prior = _design_prior(basis, encoder, loss, basis.scales)
     means = loss.mean(np.zeros(len(sample.weights)))
     errors = public_errors(sample, loss, means, prior.variances, basis.public_factor)
     errors = errors[~prior.is_intercept]
@@ -294,50 +301,50 @@ def choose_corrections(
     return min(MAX_CORRECTIONS, math.ceil(math.log(ratio, 4))) if ratio > 1 else 0
 
 
-def _design_prior(basis: PublicBasis, encoder: RowEncoder, loss: Loss) -> CoefficientPrior:
-    """Return the prior of the coefficients without labelled public rows."""
-    slopes = basis.design_variance / basis.scales**2
-    blocks = np.floor(np.log2(1 + np.arange(len(slopes)))).astype(np.int64)
-    if not encoder.has_intercept:
-        is_intercept = np.zeros(len(slopes), dtype=bool)
-        return CoefficientPrior(np.zeros(len(slopes)), slopes, blocks, is_intercept, has_mean=False)
-    intercept = INTERCEPT_FACTOR * loss.slope_variance / encoder.intercept_value**2
-    variances = np.append(intercept, slopes)
-    blocks = np.append(0, blocks)
-    is_intercept = np.arange(len(variances)) == 0
-    return CoefficientPrior(
-        np.zeros(len(variances)), variances, blocks, is_intercept, has_mean=False
-    )
+def _design_prior(
+    basis: PublicBasis, encoder: RowEncoder, loss: Loss, scales: Floats
+) -> CoefficientPrior:
+    """Return the prior of the coefficients of axes with given scales, without public labels."""
+    variances = basis.design_variance / scales**2
+    blocks = np.floor(np.log2(1 + np.arange(len(scales)))).astype(np.int64)
+    if encoder.has_intercept:
+        intercept = INTERCEPT_FACTOR * loss.slope_variance / encoder.intercept_value**2
+        variances, blocks = np.append(intercept, variances), np.append(0, blocks)
+    is_intercept = np.arange(len(variances)) < len(variances) - len(scales)
+    zeros = np.zeros(len(variances))
+    return CoefficientPrior(zeros, variances, blocks, is_intercept, has_mean=False)
 
 
 def make_prior(
     data: Dataset, basis: PublicBasis, encoder: RowEncoder, loss: Loss
-) -> CoefficientPrior:
-    """Return the prior of the coefficients, which is a posterior if public rows are labelled.
+) -> tuple[CoefficientPrior, Floats]:
+    """Return the prior of the coefficients, and public coefficients of all axes without scales.
 
-    Labelled public rows are an observation without noise. The coefficients of the private rows may
-    differ from those of the public rows: they are a factor times those, plus a deviation. The
-    variances of the deviations start from the posterior variances, and are chosen by the evidence
-    of the private sums, together with the factor.
+    Labelled public rows are an observation without noise, and their posterior is the prior of the
+    private rows. The coefficients of the private rows may differ from those of the public rows:
+    they are a factor times those, plus a deviation. The variances of the deviations start from the
+    posterior variances, and are chosen by the evidence of the private sums, together with the
+    factor.
     """
-    prior = _design_prior(basis, encoder, loss)
+    prior = _design_prior(basis, encoder, loss, basis.scales)
+    n_all = basis.all_axes.shape[1]
     targets = data.targets.public.astype(np.float64) - 0.5
     if not len(prior.variances) or not len(targets) or targets.min() == targets.max():
-        return prior
-    standardised = encoder.columns.standardised(data.X_labelled)
-    sample = _sample(encoder, standardised @ basis.matrix)
-    observed = CoefficientSums(
-        n=len(targets),
-        sums=targets @ sample.weighted,
-        noise=np.zeros(len(prior.variances)),
-        public_factor=0.0,
-        residual_variance=loss.residual_variance(float(np.mean(targets**2))),
-    )
-    posterior = fit_posterior(sample, loss, observed, prior, None)
-    variances = posterior.variances.copy()
+        return prior, np.zeros(n_all)
+    rows = encoder.columns.standardised(data.X_labelled) @ basis.all_axes
+    if encoder.has_intercept:
+        rows = np.column_stack([np.full(len(rows), encoder.intercept_value), rows])
+    all_prior = _design_prior(basis, encoder, loss, np.ones(n_all))
+    posterior = fit_labelled_rows(rows, targets, loss, all_prior)
+    # the measured coordinates are scaled
+    coefficients, variances = posterior.mode, posterior.variances
+    first = len(coefficients) - n_all
+    measured = np.append(np.arange(first), first + basis.measured)
+    scales = np.append(np.ones(first), basis.scales)
+    mean, variances = coefficients[measured] / scales, variances[measured] / scales**2
     # the share of a label may differ between public and private rows
-    variances[prior.is_intercept] += prior.variances[prior.is_intercept] / INTERCEPT_SHRINKAGE
-    return replace(prior, mean=posterior.mode, variances=variances, has_mean=True)
+    variances[:first] += prior.variances[:first] / INTERCEPT_SHRINKAGE
+    return replace(prior, mean=mean, variances=variances, has_mean=True), coefficients[first:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -537,10 +544,15 @@ def _integer_blocks(
         )
 
 
-def _linear_model(encoder: RowEncoder, mode: Floats, n_corrections: int) -> LinearModel:
-    """Return the coefficients of the design columns."""
+def _linear_model(
+    encoder: RowEncoder, mode: Floats, unmeasured: Floats, n_corrections: int
+) -> LinearModel:
+    """Return the coefficients of the design columns.
+
+    The coefficients of standardised columns along axes that are not measured are given.
+    """
     slopes = mode[1:] if encoder.has_intercept else mode
     columns = encoder.columns
-    coefficients = encoder.basis @ slopes / columns.scale
+    coefficients = (encoder.basis @ slopes + unmeasured) / columns.scale
     intercept = encoder.intercept_value * float(mode[0]) if encoder.has_intercept else 0.0
     return LinearModel(columns, coefficients, intercept, n_corrections)

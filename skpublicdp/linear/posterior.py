@@ -26,6 +26,12 @@ PUBLIC_WEIGHT_SD = 0.5
 """Prior standard deviation of the factor on the coefficients of the labelled public rows, whose
 prior mean is 1."""
 
+PRIOR_FACTORS = tuple(4.0**power for power in range(-4, 7))
+"""Prior variances of the coefficients of labelled public rows, in units of the design."""
+
+N_FOLDS, MAX_VALIDATION_ROWS = 5, 2000
+"""Folds and rows of the cross-validation of labelled public rows."""
+
 MAX_ROWS_OF_ERRORS = 1024
 """Number of public rows from which errors of public means are estimated."""
 
@@ -89,7 +95,12 @@ class Posterior:
 
     mode: Floats  # (k,)
     variances: Floats  # (k,)
-    log_factors: Floats  # (n_blocks + 1,): log factors of the blocks, and factor on the prior mean
+    parameters: Floats  # (n_blocks + 1,): log factors of the blocks, and factor on the prior mean
+
+    @property
+    def public_weight(self) -> float:
+        """Factor on the coefficients of the labelled public rows."""
+        return float(self.parameters[-1])
 
 
 def public_errors(
@@ -169,7 +180,7 @@ def fit_posterior(
         penalty += ((parameters[-1] - 1) / PUBLIC_WEIGHT_SD) ** 2
         return float(terms[axes].sum() + penalty) / 2
 
-    parameters = np.append(np.zeros(prior.n_blocks), 1.0) if start is None else start.log_factors
+    parameters = np.append(np.zeros(prior.n_blocks), 1.0) if start is None else start.parameters
     if axes.any():
         limits = [(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE)] * prior.n_blocks
         limits.append((0.0, 1.5) if prior.has_mean else (1.0, 1.0))
@@ -234,6 +245,57 @@ def _penalised_mode(
         objective, start / scale, jac=True, method="L-BFGS-B", options={"maxiter": 100}
     )
     return np.asarray(solution.x * scale)
+
+
+def fit_labelled_rows(
+    rows: Floats, targets: Floats, loss: Loss, prior: CoefficientPrior
+) -> Posterior:
+    """Return the posterior of the coefficients given public rows with targets in [-1/2, 1/2].
+
+    The prior variance of the slopes is a factor times that of the design, by cross-validation.
+    """
+    is_slope = ~prior.is_intercept
+    order = np.random.default_rng(0).permutation(len(rows))[:MAX_VALIDATION_ROWS]
+    folds = np.arange(len(order)) % N_FOLDS
+    weights = 1 / prior.variances
+    best_loss, best_factor, residual_variance = np.inf, 1.0, 1.0
+    mean_square = float(np.mean(targets**2))
+    starts = np.zeros((N_FOLDS, rows.shape[1]))
+    for factor in PRIOR_FACTORS:
+        ridge = np.where(is_slope, weights / factor, weights)
+        ridge *= loss.residual_variance(mean_square)
+        total = 0.0
+        for fold in range(N_FOLDS):
+            fitted, held_out = order[folds != fold], order[folds == fold]
+            starts[fold] = _mode_of_rows(rows[fitted], targets[fitted], loss, ridge, starts[fold])
+            margins = rows[held_out] @ starts[fold]
+            total += float((loss.log_partition(margins) - targets[held_out] * margins).sum())
+        mean_loss = total / len(order)
+        if mean_loss >= best_loss:
+            break
+        best_loss, best_factor = mean_loss, factor
+        # for the squared loss, the loss is half of the squared error minus the mean square
+        residual_variance = loss.residual_variance(2 * mean_loss + mean_square)
+    weights = np.where(is_slope, weights / best_factor, weights)
+    ridge = loss.residual_variance(mean_square) * weights
+    mode = _mode_of_rows(rows, targets, loss, ridge, starts.mean(axis=0))
+    curvatures = loss.curvature(loss.mean(rows @ mode))
+    variances = 1 / (curvatures @ rows**2 / residual_variance + weights)
+    return Posterior(mode, variances, np.append(np.zeros(prior.n_blocks), 1.0))
+
+
+def _mode_of_rows(
+    rows: Floats, targets: Floats, loss: Loss, ridge: Floats, start: Floats
+) -> Floats:
+    """Return the coefficients that minimise the loss of rows plus a quadratic penalty."""
+    n = len(rows)
+    sample = PublicSample(rows, rows, np.ones(n))
+    zeros = np.zeros(rows.shape[1])
+    observed = CoefficientSums(n, targets @ rows, zeros, 0.0, 1.0)
+    curvature = loss.curvature_at_zero * (rows**2).sum(axis=0)
+    return _penalised_mode(
+        sample, loss, observed, start=start, penalties=((ridge, zeros),), curvature=curvature
+    )
 
 
 def misfit(differences: Floats, variances: Floats, noise: Floats) -> float:
