@@ -437,8 +437,7 @@ class CorrectedFit:
             public_factor=public_factor,
             residual_variance=self.sums.residual_variance,
         )
-        anchor = None if start is None else start.mode
-        return fit_posterior(self.sample, self.loss, observed, self.prior, start, anchor=anchor)
+        return fit_posterior(self.sample, self.loss, observed, self.prior, start)
 
     def correct(
         self, data: Dataset, ledger: Ledger, encoder: RowEncoder, budget: StageBudget, n_steps: int

@@ -15,9 +15,9 @@ from scipy.optimize import minimize, minimize_scalar
 from skpublicdp.linear.loss import Loss
 from skpublicdp.typing import Codes, Floats, Mask
 
-BLOCK_SD, WALK_SD = 3.0, 1.0
+PRIOR_SDS, DEVIATION_SDS = (3.0, 1.0), (1.0, 0.5)
 """Prior standard deviations of the log variance of the first block of axes, and of the difference
-between neighbouring blocks."""
+between neighbouring blocks: for coefficients, and for their deviations from labelled public rows."""
 
 MIN_LOG_VARIANCE, MAX_LOG_VARIANCE = -12.0, 6.0
 """Limits of the log variance of a block, relative to the design."""
@@ -130,22 +130,19 @@ def fit_posterior(
     observed: CoefficientSums,
     prior: CoefficientPrior,
     start: Posterior | None,
-    *,
-    anchor: Floats | None = None,
 ) -> Posterior:
     """Return the posterior of the coefficients, with prior variances by maximum evidence.
 
     Parameters
     ----------
     start : Posterior or None
-        Posterior before the last correction, if there was one.
-    anchor : ndarray of float64, shape (k,), optional
-        Coefficients at which the last correction was measured, by default 0. The public means are
-        accurate there, so their errors grow with the distance from this point.
+        Posterior before the last correction, if there was one. The public means are corrected at
+        its mode, so their errors grow with the distance from this point. Before any correction,
+        the public means are accurate at 0.
     """
-    # 1. linearise the likelihood at the anchor
+    # 1. linearise the likelihood at the mode of the last correction, or at the prior mean
     n, m = observed.n, len(sample.weights)
-    centre = np.zeros_like(observed.sums) if anchor is None else anchor
+    centre = prior.mean if start is None else start.mode
     means = loss.mean(sample.plain @ centre)
     curvatures = loss.curvature(means)
     products = sample.weighted * sample.plain
@@ -155,6 +152,9 @@ def fit_posterior(
     sampling = observed.residual_variance * n * (curvatures @ squares) / m
     residual_sums = observed.sums - n * (means @ sample.weighted) / m + information * centre
     noise = observed.noise
+    if start is None:  # the public means have errors unless all predictions are 0
+        contributions = sample.weighted * means[:, None]
+        noise = noise + observed.public_factor * contributions.var(axis=0)
     few = sample.few()
     few_means = loss.mean(few.plain @ centre)
 
@@ -167,16 +167,18 @@ def fit_posterior(
     # 2. prior variances by maximum evidence
     known_errors = None if start is None else errors(start.variances)
     axes = ~prior.is_intercept
+    block_sd, walk_sd = DEVIATION_SDS if prior.has_mean else PRIOR_SDS
 
     def negative_evidence(parameters: Floats) -> float:
         """Return minus the log evidence of the sums and the log prior of the parameters."""
         variances, mean = prior.scaled(parameters[:-1]), parameters[-1] * prior.mean
-        error = errors(variances + mean**2) if known_errors is None else known_errors
+        distance = mean - prior.mean
+        error = errors(variances + distance**2) if known_errors is None else known_errors
         total = information**2 * variances + sampling + noise + error
         residuals = residual_sums - information * mean
         terms = np.log(total) + residuals**2 / total
-        penalty = (parameters[0] / BLOCK_SD) ** 2
-        penalty += (np.diff(parameters[:-1]) ** 2).sum() / WALK_SD**2
+        penalty = (parameters[0] / block_sd) ** 2
+        penalty += (np.diff(parameters[:-1]) ** 2).sum() / walk_sd**2
         penalty += ((parameters[-1] - 1) / PUBLIC_WEIGHT_SD) ** 2
         return float(terms[axes].sum() + penalty) / 2
 
@@ -190,7 +192,8 @@ def fit_posterior(
     prior_variances, prior_mean = prior.scaled(parameters[:-1]), parameters[-1] * prior.mean
 
     # 3. mode of the posterior
-    movement = prior_variances + prior_mean**2 if start is None else start.variances
+    distance = prior_mean - prior.mean
+    movement = prior_variances + distance**2 if start is None else start.variances
     error = errors(movement)
     mode, damped = centre, information
     for _ in range(loss.n_mode_passes):
