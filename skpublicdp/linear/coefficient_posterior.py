@@ -12,12 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
 
-from skpublicdp.linear.loss import Loss
+from skpublicdp.linear.glm_loss import GLMLoss
 from skpublicdp.typing import Codes, Floats, Mask
 
 PRIOR_SDS, DEVIATION_SDS = (3.0, 1.0), (1.0, 0.5)
 """Prior standard deviations of the log variance of the first block of axes, and of the difference
-between neighbouring blocks: for coefficients, and for their deviations from labelled public rows."""
+between neighbouring blocks: for coefficients, and for deviations from those of labelled public
+rows."""
 
 MIN_LOG_VARIANCE, MAX_LOG_VARIANCE = -12.0, 6.0
 """Limits of the log variance of a block, relative to the design."""
@@ -43,18 +44,18 @@ MIN_INFORMATION = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class PublicSample:
+class PublicDesign:
     """Public rows in units of the clipping length, with an intercept column if there is one."""
 
     weighted: Floats  # (m, k): rows times their weights
     plain: Floats  # (m, k): rows without weights
     weights: Floats  # (m,): weights between 0 and 1
 
-    def few(self) -> PublicSample:
+    def few(self) -> PublicDesign:
         """Return at most MAX_ROWS_OF_ERRORS evenly spaced rows."""
         step = -(-len(self.weights) // MAX_ROWS_OF_ERRORS)
         rows = slice(None, None, step)
-        return PublicSample(self.weighted[rows], self.plain[rows], self.weights[rows])
+        return PublicDesign(self.weighted[rows], self.plain[rows], self.weights[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +105,7 @@ class Posterior:
 
 
 def public_errors(
-    sample: PublicSample, loss: Loss, means: Floats, movement: Floats, public_factor: float
+    sample: PublicDesign, loss: GLMLoss, means: Floats, movement: Floats, public_factor: float
 ) -> Floats:
     """Return the variance of the error of the public means when the coefficients move.
 
@@ -125,8 +126,8 @@ def public_errors(
 
 
 def fit_posterior(
-    sample: PublicSample,
-    loss: Loss,
+    sample: PublicDesign,
+    loss: GLMLoss,
     observed: CoefficientSums,
     prior: CoefficientPrior,
     start: Posterior | None,
@@ -216,8 +217,8 @@ def fit_posterior(
 
 
 def _penalised_mode(
-    sample: PublicSample,
-    loss: Loss,
+    sample: PublicDesign,
+    loss: GLMLoss,
     observed: CoefficientSums,
     *,
     start: Floats,
@@ -251,7 +252,7 @@ def _penalised_mode(
 
 
 def fit_labelled_rows(
-    rows: Floats, targets: Floats, loss: Loss, prior: CoefficientPrior
+    rows: Floats, targets: Floats, loss: GLMLoss, prior: CoefficientPrior
 ) -> Posterior:
     """Return the posterior of the coefficients given public rows with targets in [-1/2, 1/2].
 
@@ -288,11 +289,11 @@ def fit_labelled_rows(
 
 
 def _mode_of_rows(
-    rows: Floats, targets: Floats, loss: Loss, ridge: Floats, start: Floats
+    rows: Floats, targets: Floats, loss: GLMLoss, ridge: Floats, start: Floats
 ) -> Floats:
     """Return the coefficients that minimise the loss of rows plus a quadratic penalty."""
     n = len(rows)
-    sample = PublicSample(rows, rows, np.ones(n))
+    sample = PublicDesign(rows, rows, np.ones(n))
     zeros = np.zeros(rows.shape[1])
     observed = CoefficientSums(n, targets @ rows, zeros, 0.0, 1.0)
     curvature = loss.curvature_at_zero * (rows**2).sum(axis=0)

@@ -14,8 +14,8 @@ from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.labels import LabelReader
-from skpublicdp.linear.base import SemiPrivateLinear
-from skpublicdp.linear.loss import LogisticLoss
+from skpublicdp.linear.glm_loss import LogisticGLMLoss
+from skpublicdp.linear.linear_base import SemiPrivateLinear
 from skpublicdp.typing import Floats
 
 
@@ -212,7 +212,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         assumption = "" if self.classes is not None else "the set of labels in y"
         data = self._fit(
             LabelReader(self.classes, min_classes=2),
-            LogisticLoss(),
+            LogisticGLMLoss(),
             X,
             y,
             label_assumption=assumption,

@@ -17,7 +17,19 @@ from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.budget_split import StageBudget, make_stage_budget
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.public_rows import DESCRIBED
-from skpublicdp.linear.basis import (
+from skpublicdp.linear.coefficient_posterior import (
+    CoefficientPrior,
+    CoefficientSums,
+    Posterior,
+    PublicDesign,
+    fit_labelled_rows,
+    fit_posterior,
+    misfit,
+    public_errors,
+)
+from skpublicdp.linear.design_columns import DesignColumns
+from skpublicdp.linear.glm_loss import MEAN_UNIT, GLMLoss
+from skpublicdp.linear.public_basis import (
     MAX_AXES,
     MIN_ENERGY,
     clipping_length,
@@ -25,8 +37,7 @@ from skpublicdp.linear.basis import (
     expected_error,
     shrunk_covariance,
 )
-from skpublicdp.linear.columns import DesignColumns
-from skpublicdp.linear.encoding import (
+from skpublicdp.linear.row_encoder import (
     BLOCK_ROWS,
     CorrectionTerms,
     RowEncoder,
@@ -35,17 +46,6 @@ from skpublicdp.linear.encoding import (
     integer_coefficients,
     label_sum_sensitivity,
     label_sums,
-)
-from skpublicdp.linear.loss import MEAN_UNIT, Loss
-from skpublicdp.linear.posterior import (
-    CoefficientPrior,
-    CoefficientSums,
-    Posterior,
-    PublicSample,
-    fit_labelled_rows,
-    fit_posterior,
-    misfit,
-    public_errors,
 )
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Codes, Floats
@@ -111,7 +111,7 @@ class PublicBasis:
         return self.all_axes[:, self.measured] * self.scales
 
 
-def fit_linear(data: Dataset, ledger: Ledger, loss: Loss, *, has_intercept: bool) -> LinearModel:
+def fit_linear(data: Dataset, ledger: Ledger, loss: GLMLoss, *, has_intercept: bool) -> LinearModel:
     """Fit a linear model to private rows with the help of public rows.
 
     1. From public rows: centre, scale and axes of the columns, the precision with which each axis
@@ -151,7 +151,7 @@ def make_basis(
     data: Dataset,
     ledger: Ledger,
     budget: StageBudget,
-    loss: Loss,
+    loss: GLMLoss,
     *,
     has_intercept: bool,
 ) -> PublicBasis:
@@ -206,7 +206,7 @@ def make_basis(
     )
 
 
-def _label_noise(ledger: Ledger, budget: StageBudget, loss: Loss, n_axes: int) -> float:
+def _label_noise(ledger: Ledger, budget: StageBudget, loss: GLMLoss, n_axes: int) -> float:
     """Return the noise variance of label sums, in units of the squared clipping length."""
     limit = 2**MAX_LIMIT_BITS
     sensitivity = label_sum_sensitivity(loss, limit, limit // 2, n_axes)
@@ -219,7 +219,7 @@ def make_encoder(
     basis: PublicBasis,
     ledger: Ledger,
     budget: StageBudget,
-    loss: Loss,
+    loss: GLMLoss,
     *,
     has_intercept: bool,
 ) -> RowEncoder:
@@ -253,7 +253,7 @@ def make_encoder(
     )
 
 
-def smoothed_sample(basis: PublicBasis, encoder: RowEncoder) -> PublicSample:
+def smoothed_sample(basis: PublicBasis, encoder: RowEncoder) -> PublicDesign:
     """Return public rows with added normal noise, whose covariance is the shrunk covariance.
 
     The noise keeps the shape of the distribution and vanishes as the number of public rows grows.
@@ -268,22 +268,22 @@ def smoothed_sample(basis: PublicBasis, encoder: RowEncoder) -> PublicSample:
     return _sample(encoder, rows * basis.scales)
 
 
-def _sample(encoder: RowEncoder, scaled: Floats) -> PublicSample:
+def _sample(encoder: RowEncoder, scaled: Floats) -> PublicDesign:
     """Return a sample of rows with the given scaled coordinates."""
     encoded = encoder.encode_scaled(scaled)
     first = encoder.first_coefficient
     weighted = encoded.weighted[:, first:] / encoder.limit
     plain = encoded.plain[:, first:] / encoder.limit
-    return PublicSample(weighted, plain, encoded.weights)
+    return PublicDesign(weighted, plain, encoded.weights)
 
 
 def choose_corrections(
-    sample: PublicSample,
+    sample: PublicDesign,
     basis: PublicBasis,
     encoder: RowEncoder,
     ledger: Ledger,
     budget: StageBudget,
-    loss: Loss,
+    loss: GLMLoss,
 ) -> int:
     """Return the number of corrections, a function of public numbers.
 
@@ -302,7 +302,7 @@ def choose_corrections(
 
 
 def _design_prior(
-    basis: PublicBasis, encoder: RowEncoder, loss: Loss, scales: Floats
+    basis: PublicBasis, encoder: RowEncoder, loss: GLMLoss, scales: Floats
 ) -> CoefficientPrior:
     """Return the prior of the coefficients of axes with given scales, without public labels."""
     variances = basis.design_variance / scales**2
@@ -316,7 +316,7 @@ def _design_prior(
 
 
 def make_prior(
-    data: Dataset, basis: PublicBasis, encoder: RowEncoder, loss: Loss
+    data: Dataset, basis: PublicBasis, encoder: RowEncoder, loss: GLMLoss
 ) -> tuple[CoefficientPrior, Floats]:
     """Return the prior of the coefficients, and public coefficients of all axes without scales.
 
@@ -358,7 +358,7 @@ class LabelSums:
     row_noise: float
     residual_variance: float
 
-    def move_to_private_mean(self, sample: PublicSample, public_factor: float) -> PublicSample:
+    def move_to_private_mean(self, sample: PublicDesign, public_factor: float) -> PublicDesign:
         """Return the public rows, moved by the posterior mean of the difference of the means."""
         n_axes = len(self.row_sums)
         if not n_axes:
@@ -373,11 +373,11 @@ class LabelSums:
         weighted, plain = sample.weighted.copy(), sample.plain.copy()
         weighted[:, axes] += sample.weights[:, None] * movement
         plain[:, axes] += movement
-        return PublicSample(weighted, plain, sample.weights)
+        return PublicDesign(weighted, plain, sample.weights)
 
 
 def release_label_sums(
-    data: Dataset, ledger: Ledger, encoder: RowEncoder, loss: Loss, budget: StageBudget
+    data: Dataset, ledger: Ledger, encoder: RowEncoder, loss: GLMLoss, budget: StageBudget
 ) -> LabelSums:
     """Release noisy sums of rows times targets, and of rows."""
     n_axes, levels, limit = encoder.n_coefficients - 1, loss.levels, encoder.limit
@@ -412,8 +412,8 @@ class CorrectedFit:
 
     def __init__(
         self,
-        sample: PublicSample,
-        loss: Loss,
+        sample: PublicDesign,
+        loss: GLMLoss,
         sums: LabelSums,
         prior: CoefficientPrior,
         public_factor: float,
@@ -477,8 +477,8 @@ class CorrectedFit:
 
 
 def correction_terms(
-    sample: PublicSample,
-    loss: Loss,
+    sample: PublicDesign,
+    loss: GLMLoss,
     encoder: RowEncoder,
     mode: Floats,
     relative_noise: float,
@@ -504,8 +504,7 @@ def correction_terms(
     unit = 1 / (MEAN_UNIT * encoder.limit)
     candidates = np.maximum(np.quantile(lengths, CLIPPING_LEVELS), 1.0)
     losses = [
-        relative_noise * length**2
-        + public_factor * np.mean(np.maximum(0, lengths - length) ** 2)
+        relative_noise * length**2 + public_factor * np.mean(np.maximum(0, lengths - length) ** 2)
         for length in candidates
     ]
     length = float(candidates[np.argmin(losses)])
@@ -514,7 +513,7 @@ def correction_terms(
 
 
 def public_terms(
-    sample: PublicSample, encoder: RowEncoder, terms: CorrectionTerms
+    sample: PublicDesign, encoder: RowEncoder, terms: CorrectionTerms
 ) -> tuple[Floats, Floats]:
     """Return the public mean of the clipped terms, and the variance of what clipping removes."""
     m = len(sample.weights)
@@ -530,9 +529,7 @@ def public_terms(
     return (clipped_sum / m)[first:], np.maximum(0, variance)[first:]
 
 
-def _integer_blocks(
-    sample: PublicSample, encoder: RowEncoder
-) -> Iterator[tuple[Floats, Floats]]:
+def _integer_blocks(sample: PublicDesign, encoder: RowEncoder) -> Iterator[tuple[Floats, Floats]]:
     """Yield blocks of weighted and plain public rows in the units of integer rows."""
     padding = ((0, 0), (encoder.first_coefficient, 0))
     for start in range(0, len(sample.weights), BLOCK_ROWS):

@@ -25,7 +25,7 @@ MIN_RESIDUAL_VARIANCE = 1e-3
 """Smallest mean square of an outcome, in units of the squared width of the bounds."""
 
 
-class Loss(ABC):
+class GLMLoss(ABC):
     """Loss of a generalised linear model whose targets lie in [-1/2, 1/2]."""
 
     levels: int  # number of integer levels of a target on either side of 0
@@ -63,7 +63,7 @@ class Loss(ABC):
         """Return encoded targets between 0 and 1 as integers from -levels to levels."""
 
 
-class LogisticLoss(Loss):
+class LogisticGLMLoss(GLMLoss):
     """Logistic loss of two labels, with the targets -1/2 and 1/2."""
 
     levels, n_mode_passes, saturation = 1, 4, 4.0
@@ -75,27 +75,33 @@ class LogisticLoss(Loss):
         self._table = np.concatenate([half, -half[-2::-1]])
 
     def residual_variance(self, mean_square: float) -> float:
+        """Return the variance of a target in units of the curvature, given its mean square."""
         return 1.0
 
     def mean(self, margins: Floats) -> Floats:
+        """Return the expected target at each margin."""
         return np.asarray(expit(margins) - 0.5)
 
     def curvature(self, means: Floats) -> Floats:
+        """Return the derivative of the mean with respect to the margin."""
         return 0.25 - means * means
 
     def log_partition(self, margins: Floats) -> Floats:
+        """Return the convex function whose derivative is the mean."""
         return np.asarray(np.logaddexp(0, margins) - margins / 2)
 
     def integer_means(self, margins: Floats) -> Floats:
+        """Return means in units of 1 / MEAN_UNIT, as floats with integer values."""
         limit = MAX_LOGISTIC_MARGIN
         cells = np.rint(MARGIN_CELLS * np.clip(margins, -limit, limit)).astype(np.int64)
         return self._table[cells + limit * MARGIN_CELLS]
 
     def integer_targets(self, targets: Floats) -> Floats:
+        """Return encoded targets between 0 and 1 as integers from -levels to levels."""
         return 2.0 * targets - 1
 
 
-class SquaredLoss(Loss):
+class SquaredGLMLoss(GLMLoss):
     """Squared loss of outcomes, scaled to [-1/2, 1/2] by their bounds."""
 
     levels, n_mode_passes, saturation = 2**8, 1, 0.0
@@ -103,20 +109,26 @@ class SquaredLoss(Loss):
     slope_variance, curvature_at_zero, releases_squares = 1 / 64, 1.0, True
 
     def residual_variance(self, mean_square: float) -> float:
+        """Return the variance of a target in units of the curvature, given its mean square."""
         return min(max(mean_square, MIN_RESIDUAL_VARIANCE), 0.25)
 
     def mean(self, margins: Floats) -> Floats:
+        """Return the expected target at each margin."""
         return margins
 
     def curvature(self, means: Floats) -> Floats:
+        """Return the derivative of the mean with respect to the margin."""
         return np.ones_like(means)
 
     def log_partition(self, margins: Floats) -> Floats:
+        """Return the convex function whose derivative is the mean."""
         return 0.5 * margins * margins
 
     def integer_means(self, margins: Floats) -> Floats:
+        """Return means in units of 1 / MEAN_UNIT, as floats with integer values."""
         limit = MAX_SQUARED_MARGIN
         return np.rint(MEAN_UNIT * np.clip(margins, -limit, limit))
 
     def integer_targets(self, targets: Floats) -> Floats:
+        """Return encoded targets between 0 and 1 as integers from -levels to levels."""
         return np.rint(self.levels * (2.0 * targets - 1))

@@ -1,0 +1,54 @@
+"""Internal names of linear models that tests use."""
+
+from skpublicdp.linear import linear_fit, row_encoder
+from skpublicdp.linear.coefficient_posterior import (
+    CoefficientPrior,
+    CoefficientSums,
+    PublicDesign,
+    fit_labelled_rows,
+    fit_posterior,
+    misfit,
+)
+from skpublicdp.linear.design_columns import COLUMN_UNIT, MAX_DEVIATIONS, DesignColumns
+from skpublicdp.linear.glm_loss import MEAN_UNIT, LogisticGLMLoss, SquaredGLMLoss
+from skpublicdp.linear.public_basis import energy_shares, expected_error, shrunk_covariance
+from skpublicdp.linear.row_encoder import (
+    MARGIN_LENGTHS,
+    CorrectionTerms,
+    RowEncoder,
+    correction_sensitivity,
+    correction_sums,
+    integer_coefficients,
+    label_sum_sensitivity,
+    label_sums,
+    shorten,
+)
+
+__all__ = [
+    "COLUMN_UNIT",
+    "MARGIN_LENGTHS",
+    "MAX_DEVIATIONS",
+    "MEAN_UNIT",
+    "CoefficientPrior",
+    "CoefficientSums",
+    "CorrectionTerms",
+    "DesignColumns",
+    "LogisticGLMLoss",
+    "PublicDesign",
+    "RowEncoder",
+    "SquaredGLMLoss",
+    "correction_sensitivity",
+    "correction_sums",
+    "energy_shares",
+    "expected_error",
+    "fit_labelled_rows",
+    "fit_posterior",
+    "integer_coefficients",
+    "label_sum_sensitivity",
+    "label_sums",
+    "linear_fit",
+    "misfit",
+    "row_encoder",
+    "shorten",
+    "shrunk_covariance",
+]
