@@ -93,10 +93,14 @@ class DesignColumns:
 
         All operations are elementwise, so the result for a row does not depend on other rows.
         """
-        with np.errstate(over="ignore"):
-            deviations = (self.values(rows) - self.centre) / self.scale
-        clipped = np.clip(deviations, -MAX_DEVIATIONS, MAX_DEVIATIONS)
+        clipped = np.clip(self.deviations(rows), -MAX_DEVIATIONS, MAX_DEVIATIONS)
         return np.rint(COLUMN_UNIT * clipped) / COLUMN_UNIT
+
+    def deviations(self, rows: Floats) -> Floats:
+        """Return the centred and scaled design matrix of encoded rows, shape (n, n_design)."""
+        with np.errstate(over="ignore"):
+            # halves, whose difference does not overflow
+            return (self.values(rows) / 2 - self.centre / 2) / (self.scale / 2)
 
     def _raw(self, rows: Floats) -> Floats:
         """Return the design matrix without replacing missing values, shape (n, n_design)."""

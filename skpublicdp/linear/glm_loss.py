@@ -21,7 +21,7 @@ MAX_LOGISTIC_MARGIN = 16
 MAX_SQUARED_MARGIN = 4
 """Largest absolute predicted outcome of a private row, in units of the width of the bounds."""
 
-MIN_RESIDUAL_VARIANCE = 1e-3
+MIN_OUTCOME_VARIANCE = 1e-3
 """Smallest mean square of an outcome, in units of the squared width of the bounds."""
 
 
@@ -110,7 +110,7 @@ class SquaredGLMLoss(GLMLoss):
 
     def residual_variance(self, mean_square: float) -> float:
         """Return the variance of a target in units of the curvature, given its mean square."""
-        return min(max(mean_square, MIN_RESIDUAL_VARIANCE), 0.25)
+        return min(max(mean_square, MIN_OUTCOME_VARIANCE), 0.25)
 
     def mean(self, margins: Floats) -> Floats:
         """Return the expected target at each margin."""

@@ -143,5 +143,5 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
 
 def _margins(model: LinearModel, rows: Floats) -> Floats:
     """Return the margins of encoded rows. Each margin is a function of its row alone."""
-    deviations = np.ascontiguousarray(model.columns.values(rows) - model.columns.centre)
-    return np.asarray(model.intercept + np.einsum("ij,j->i", deviations, model.coefficients))
+    deviations = np.ascontiguousarray(model.columns.deviations(rows))
+    return np.asarray(model.intercept + np.einsum("ij,j->i", deviations, model.slopes))

@@ -65,7 +65,7 @@ INTERCEPT_SHRINKAGE = 16
 """Prior variance of the intercept without labelled public rows, in units of the variance with which
 the intercepts of public and private rows differ."""
 
-MIN_VARIANCE = 1e-12
+MIN_MEAN_VARIANCE = 1e-12
 """Smallest variance of a public mean, in units of the squared clipping length."""
 
 ROWS_PER_COLUMN = 4
@@ -81,12 +81,17 @@ chosen."""
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Coefficients of the design columns, in the units of these columns."""
+    """Coefficients of the design columns."""
 
     columns: DesignColumns
-    coefficients: Floats  # (n_design,)
+    slopes: Floats  # (n_design,): coefficients of the centred and scaled columns
     intercept: float  # margin of a row at the centre of the columns
     n_corrections: int
+
+    @property
+    def coefficients(self) -> Floats:
+        """Coefficients in the units of the columns, shape (n_design,)."""
+        return self.slopes / self.columns.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -366,7 +371,7 @@ class LabelSums:
         axes = slice(sample.plain.shape[1] - n_axes, None)
         rows = sample.weighted[:, axes]
         differences = self.row_sums - self.n * rows.mean(axis=0)
-        variances = public_factor * rows.var(axis=0) + MIN_VARIANCE
+        variances = public_factor * rows.var(axis=0) + MIN_MEAN_VARIANCE
         noise = np.full(n_axes, self.row_noise)
         variances *= misfit(differences, variances, noise)
         movement = variances / (variances + noise) * differences / self.n
@@ -462,7 +467,7 @@ class CorrectedFit:
         # error of the public means since the last correction
         means = self.loss.mean(sample.plain @ mode)
         change = sample.weighted * (means - self.last_means)[:, None]
-        moved = self.public_factor * change.var(axis=0) + MIN_VARIANCE
+        moved = self.public_factor * change.var(axis=0) + MIN_MEAN_VARIANCE
         misfit_factor = misfit(measured - self.difference, moved, self.variances + noise)
         # Kalman update of the difference
         self.variances = self.variances + misfit_factor * moved
@@ -548,7 +553,7 @@ def _linear_model(
     The coefficients of standardised columns along axes that are not measured are given.
     """
     slopes = mode[1:] if encoder.has_intercept else mode
-    columns = encoder.columns
-    coefficients = (encoder.basis @ slopes + unmeasured) / columns.scale
+    standardised_slopes = encoder.basis @ slopes + unmeasured
+    standardised_slopes[np.isinf(encoder.columns.scale)] = 0
     intercept = encoder.intercept_value * float(mode[0]) if encoder.has_intercept else 0.0
-    return LinearModel(columns, coefficients, intercept, n_corrections)
+    return LinearModel(encoder.columns, standardised_slopes, intercept, n_corrections)

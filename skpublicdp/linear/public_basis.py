@@ -24,7 +24,7 @@ MAX_AXES = 2**12
 MIN_ENERGY = 1e-9
 """Share of the squared row length below which an axis is not measured."""
 
-MIN_EIGENVALUE = 1e-12
+MIN_RELATIVE_EIGENVALUE = 1e-12
 """Smallest eigenvalue of a covariance, relative to the largest."""
 
 
@@ -56,7 +56,7 @@ def shrunk_covariance(centred: Floats) -> Covariance:
     weight = min(1.0, error / distance) if distance > 0 else 1.0
     covariance = (1 - weight) * sample + weight * identity_variance * np.eye(d)
     variances, axes = np.linalg.eigh(covariance)
-    floor = MIN_EIGENVALUE * max(variances[-1], 0.0) + 1e-300
+    floor = MIN_RELATIVE_EIGENVALUE * max(variances[-1], 0.0) + 1e-300
     return Covariance(np.maximum(variances[::-1], floor), axes[:, ::-1], weight, identity_variance)
 
 

@@ -134,12 +134,12 @@ CLF = clone(UNSEEDED).set_params(random_state=0)
 LEARNERS = [
     CLF,
     SemiPrivateBoostingClassifier(max_rounds=1, random_state=0),
-    SemiPrivateLogisticRegression(random_state=0),
     GenericLearnerClassifier(Stumps(), random_state=0),
     LabelBoostClassifier(random_state=0),
     PPMHalfspaceClassifier(max_halfspaces=20, random_state=0),
     SubsamplingActiveLearner(n_labels=20, random_state=0),
     SemiPrivateSearchCV(UNSEEDED, {"public_weight": [0, 1]}, random_state=0),
+    SemiPrivateLogisticRegression(random_state=0),
 ]
 
 

@@ -96,6 +96,8 @@ def bits(name, model):
     elif name in ("boosting", "regression"):
         ask = model.predict_proba if name == "boosting" else model.interval
         said += [model.explain(), ask(X).tobytes(), model.intercept_]
+    elif name in ("logistic", "linear"):
+        said += [str(model.predict(X)), model.coef_.tobytes(), model.intercept_]
     elif name == "pairs":
         said += [np.asarray(model.table(["job", "joined"])["fraction"]).tobytes()]
     elif name == "custom":
