@@ -107,7 +107,10 @@ class PublicBasis:
     identity_sd: float
     # (m, n_axes): coordinates of the public rows along the axes, without the scales
     coordinates: Floats
-    # variance of a public mean times n², in units of the variance of a row
+    variances: Floats  # (n_axes,): variances of the public rows along the axes, after shrinkage
+    # variance of a public mean, and of a mean over smoothed public rows, times n², in units of the
+    # variance of a row
+    mean_factor: float
     public_factor: float
 
     @property
@@ -140,7 +143,7 @@ def fit_linear(data: Dataset, ledger: Ledger, loss: GLMLoss, *, has_intercept: b
 
     first = StageBudget(LABEL_WEIGHT * step.amount, step.pure)
     sums = release_label_sums(data, ledger, encoder, loss, first)
-    sample = sums.move_to_private_mean(sample, basis.public_factor)
+    sample = sums.move_to_private_mean(sample, basis.mean_factor)
     prior, public_coefficients = make_prior(data, basis, encoder, loss)
     fit = CorrectedFit(sample, loss, sums, prior, basis.public_factor)
     for _ in range(n_corrections):
@@ -168,11 +171,22 @@ def make_basis(
     has_joint_rows = data.n_public > 0 and DESCRIBED not in data.assumptions
     n_effective = data.n_public if has_joint_rows else max(1, rows.shape[1])
     n = data.n_private
-    public_factor = n * n / n_effective + n
+    mean_factor = n * n / n_effective + n
     if not rows.shape[1]:  # only the intercept is fitted
         nothing = np.zeros((len(columns.scale), 0))
         no_axes = np.zeros(0, dtype=np.int64)
-        return PublicBasis(nothing, no_axes, np.zeros(0), 1.0, 0.0, 0.0, rows, public_factor)
+        return PublicBasis(
+            nothing,
+            no_axes,
+            np.zeros(0),
+            1.0,
+            0.0,
+            0.0,
+            rows,
+            np.zeros(0),
+            mean_factor,
+            mean_factor,
+        )
     centre = rows.mean(axis=0) if has_intercept else np.zeros(rows.shape[1])
     covariance = shrunk_covariance(rows - centre)
     design_variance = loss.slope_variance / covariance.variances.sum()
@@ -207,7 +221,10 @@ def make_basis(
         covariance.identity_weight,
         math.sqrt(covariance.identity_variance),
         (rows - centre) @ covariance.axes[:, measured],
-        public_factor,
+        covariance.variances[measured],
+        mean_factor,
+        # Ledoit-Wolf shrinkage leaves this share of the error of the sample covariance
+        n * n / n_effective * (1 - covariance.identity_weight if has_joint_rows else 1) + n,
     )
 
 
@@ -270,6 +287,9 @@ def smoothed_sample(basis: PublicBasis, encoder: RowEncoder) -> PublicDesign:
         normal = np.random.default_rng(0).normal(size=rows.shape)
         rows *= math.sqrt(1 - basis.identity_weight)
         rows += math.sqrt(basis.identity_weight) * basis.identity_sd * normal
+        # the second moments of this sample are exactly those of the shrunk covariance
+        factor = np.linalg.cholesky(rows.T @ rows / len(rows))
+        rows = np.linalg.solve(factor, rows.T).T * np.sqrt(basis.variances)
     return _sample(encoder, rows * basis.scales)
 
 
@@ -363,7 +383,7 @@ class LabelSums:
     row_noise: float
     residual_variance: float
 
-    def move_to_private_mean(self, sample: PublicDesign, public_factor: float) -> PublicDesign:
+    def move_to_private_mean(self, sample: PublicDesign, mean_factor: float) -> PublicDesign:
         """Return the public rows, moved by the posterior mean of the difference of the means."""
         n_axes = len(self.row_sums)
         if not n_axes:
@@ -371,7 +391,7 @@ class LabelSums:
         axes = slice(sample.plain.shape[1] - n_axes, None)
         rows = sample.weighted[:, axes]
         differences = self.row_sums - self.n * rows.mean(axis=0)
-        variances = public_factor * rows.var(axis=0) + MIN_MEAN_VARIANCE
+        variances = mean_factor * rows.var(axis=0) + MIN_MEAN_VARIANCE
         noise = np.full(n_axes, self.row_noise)
         variances *= misfit(differences, variances, noise)
         movement = variances / (variances + noise) * differences / self.n
