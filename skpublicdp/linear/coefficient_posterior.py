@@ -8,6 +8,7 @@ variance of S.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.optimize import minimize, minimize_scalar
@@ -49,6 +50,16 @@ class PublicDesign:
     weighted: Floats  # (m, k): rows times their weights
     plain: Floats  # (m, k): rows without weights
     weights: Floats  # (m,): weights between 0 and 1
+
+    @cached_property
+    def weighted_squares(self) -> Floats:
+        """Squares of the weighted rows, shape (m, k)."""
+        return self.weighted**2
+
+    @cached_property
+    def plain_squares(self) -> Floats:
+        """Squares of the plain rows, shape (m, k)."""
+        return self.plain**2
 
     def few(self) -> PublicDesign:
         """Return at most MAX_ROWS_OF_ERRORS evenly spaced rows."""
@@ -118,10 +129,10 @@ def public_errors(
         Variance of a public mean times n², in units of the variance of a row.
     """
     curvatures = loss.curvature(means)
-    squared_changes = (sample.plain**2 @ movement) * curvatures**2
+    squared_changes = (sample.plain_squares @ movement) * curvatures**2
     # the squared change of a probability is at most 1/4
     squared_changes /= 1 + loss.saturation * squared_changes
-    return public_factor * (squared_changes @ sample.weighted**2) / len(squared_changes)
+    return public_factor * (squared_changes @ sample.weighted_squares) / len(squared_changes)
 
 
 def fit_posterior(
@@ -146,10 +157,9 @@ def fit_posterior(
     means = loss.mean(sample.plain @ centre)
     curvatures = loss.curvature(means)
     products = sample.weighted * sample.plain
-    squares = sample.weighted**2
     # (k,): curvature of the log-likelihood, positive even if all public rows have weight 0
     information = np.maximum(n * (curvatures @ products) / m, MIN_INFORMATION)
-    sampling = observed.residual_variance * n * (curvatures @ squares) / m
+    sampling = observed.residual_variance * n * (curvatures @ sample.weighted_squares) / m
     residual_sums = observed.sums - n * (means @ sample.weighted) / m + information * centre
     noise = observed.noise
     if start is None:  # the public means have errors unless all predictions are 0

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.budget_split import StageBudget, make_stage_budget
@@ -176,16 +177,16 @@ def make_basis(
         nothing = np.zeros((len(columns.scale), 0))
         no_axes = np.zeros(0, dtype=np.int64)
         return PublicBasis(
-            nothing,
-            no_axes,
-            np.zeros(0),
-            1.0,
-            0.0,
-            0.0,
-            rows,
-            np.zeros(0),
-            mean_factor,
-            mean_factor,
+            all_axes=nothing,
+            measured=no_axes,
+            scales=np.zeros(0),
+            design_variance=1.0,
+            identity_weight=0.0,
+            identity_sd=0.0,
+            coordinates=rows,
+            variances=np.zeros(0),
+            mean_factor=mean_factor,
+            public_factor=mean_factor,
         )
     centre = rows.mean(axis=0) if has_intercept else np.zeros(rows.shape[1])
     covariance = shrunk_covariance(rows - centre)
@@ -289,7 +290,7 @@ def smoothed_sample(basis: PublicBasis, encoder: RowEncoder) -> PublicDesign:
         rows += math.sqrt(basis.identity_weight) * basis.identity_sd * normal
         # the second moments of this sample are exactly those of the shrunk covariance
         factor = np.linalg.cholesky(rows.T @ rows / len(rows))
-        rows = np.linalg.solve(factor, rows.T).T * np.sqrt(basis.variances)
+        rows = solve_triangular(factor, rows.T, lower=True).T * np.sqrt(basis.variances)
     return _sample(encoder, rows * basis.scales)
 
 

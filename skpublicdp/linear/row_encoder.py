@@ -72,7 +72,8 @@ class EncodedRows:
     """Integer vectors of rows, with the intercept in column 0, shape (n, 1 + n_axes)."""
 
     weighted: Floats  # length of columns 1 and later at most `RowEncoder.limit`
-    plain: Floats  # not weighted, but at most `MARGIN_LENGTHS` times as long; used for margins
+    # not weighted, but at most `MARGIN_LENGTHS` times as long; used for margins
+    plain: Floats
     weights: Floats  # (n,): weights between 0 and 1
 
 
@@ -130,10 +131,29 @@ class RowEncoder:
 
     def encode(self, rows: Floats) -> EncodedRows:
         """Return the integer vectors of rows that were encoded by the schema."""
+        return self._from_coordinates(self._coordinates(rows), self._factor)
+
+    def encode_weighted(self, rows: Floats) -> Floats:
+        """Return the weighted integer vectors of rows that were encoded by the schema."""
+        return self._weighted(self._coordinates(rows), self._factor)[0]
+
+    @property
+    def _factor(self) -> float:
+        """Factor from coordinates to integer vectors."""
+        return math.ldexp(1.0, -self.exponent)
+
+    def _coordinates(self, rows: Floats) -> Floats:
+        """Return the coordinates of rows along the axes, in units of 2^-exponent."""
         standardised = COLUMN_UNIT * self.columns.standardised(rows)  # integers
         # exact in any order of summation, since all partial sums are integers below 2^53
-        coordinates = standardised @ self.matrix
-        return self._from_coordinates(coordinates, math.ldexp(1.0, -self.exponent))
+        coordinates: Floats = standardised @ self.matrix
+        return coordinates
+
+    def _weighted(self, coordinates: Floats, factor: float) -> tuple[Floats, Floats]:
+        """Return the weighted integer vectors with the intercept in column 0, and the weights."""
+        weighted, weights = shorten(coordinates, factor, self.limit)
+        intercept = np.trunc(self.intercept * weights)
+        return np.column_stack([intercept, weighted]), weights
 
     def encode_scaled(self, scaled: Floats) -> EncodedRows:
         """Return the integer vectors of public rows in units of the clipping length."""
@@ -141,15 +161,10 @@ class RowEncoder:
 
     def _from_coordinates(self, coordinates: Floats, factor: float) -> EncodedRows:
         """Return the integer vectors of rows with the given coordinates, times a factor."""
-        weighted, weights = shorten(coordinates, factor, self.limit)
+        weighted, weights = self._weighted(coordinates, factor)
         plain, _ = shorten(coordinates, factor, MARGIN_LENGTHS * self.limit)
-        intercept = np.trunc(self.intercept * weights)
-        full_intercept = np.full(len(weights), float(self.intercept))
-        return EncodedRows(
-            np.column_stack([intercept, weighted]),
-            np.column_stack([full_intercept, plain]),
-            weights,
-        )
+        intercept = np.full(len(weights), float(self.intercept))
+        return EncodedRows(weighted, np.column_stack([intercept, plain]), weights)
 
 
 def label_sum_sensitivity(loss: GLMLoss, limit: int, intercept: int, n_axes: int) -> Sensitivity:
@@ -187,7 +202,7 @@ def label_sums(data: Dataset, encoder: RowEncoder, loss: GLMLoss) -> Integers:
 
     def of_block(rows: Floats, targets: Floats) -> Integers:
         """Return the sums over one block of rows."""
-        weighted = encoder.encode(rows).weighted
+        weighted = encoder.encode_weighted(rows)
         t = loss.integer_targets(targets)
         sums = [2 * (t @ weighted), levels * weighted[:, 1:].sum(axis=0)]
         if loss.releases_squares:
