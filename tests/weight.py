@@ -31,9 +31,9 @@ ALLOWED = {
     ("hypotheses", "code"): [(92, "one idea per line")],
     ("metrics", "code"): [(42, "one idea per line")],
     ("plotting", "code"): [(35, "one idea per line")],
-    ("linear", "code"): [(1300, "linear models of embeddings and of many numbers")],
+    ("linear", "code"): [(1330, "linear models of embeddings and of many numbers")],
     ("linear", "internal docstrings"): [(300, "linear models of embeddings and of many numbers")],
-    ("linear", "dense functions"): [(19, "formulas of the posterior and of integer rows")],
+    ("linear", "dense functions"): [(12, "formulas of the posterior and of integer rows")],
     ("linear", "numbers"): [(32, "linear models of embeddings and of many numbers")],
     ("boosting", "code"): [(247, "one idea per line in 69 functions")],
 }

@@ -180,15 +180,20 @@ def fit_posterior(
 
     def negative_evidence(parameters: Floats) -> float:
         """Return minus the log evidence of the sums and the log prior of the parameters."""
-        variances, mean = prior.scaled(parameters[:-1]), parameters[-1] * prior.mean
-        distance = mean - prior.mean
-        error = errors(variances + distance**2) if known_errors is None else known_errors
+        log_factors, weight = parameters[:-1], parameters[-1]
+        variances, mean = prior.scaled(log_factors), weight * prior.mean
+        error = known_errors
+        if error is None:
+            distance = mean - prior.mean
+            error = errors(variances + distance**2)
         total = information**2 * variances + sampling + noise + error
         residuals = residual_sums - information * mean
         terms = np.log(total) + residuals**2 / total
-        penalty = (parameters[0] / BLOCK_SD) ** 2
-        penalty += (np.diff(parameters[:-1]) ** 2).sum() / WALK_SD**2
-        penalty += ((parameters[-1] - 1) / PUBLIC_WEIGHT_SD) ** 2
+        # log prior of the log factors and of the weight
+        steps = np.diff(log_factors) / WALK_SD
+        penalty = (log_factors[0] / BLOCK_SD) ** 2
+        penalty += (steps**2).sum()
+        penalty += ((weight - 1) / PUBLIC_WEIGHT_SD) ** 2
         return float(terms[axes].sum() + penalty) / 2
 
     parameters = np.append(np.zeros(prior.n_blocks), 1.0) if start is None else start.parameters
@@ -244,9 +249,11 @@ def _penalised_mode(
         """Return the penalised loss of scaled coefficients, and its gradient."""
         coefficients = scaled * scale
         margins = sample.plain @ coefficients
-        value = n * float(sample.weights @ loss.log_partition(margins)) / m
+        log_partitions = loss.log_partition(margins)
+        value = n / m * float(sample.weights @ log_partitions)
         value -= float(observed.sums @ coefficients)
-        gradient = n * (loss.mean(margins) @ sample.weighted) / m - observed.sums
+        expected_sums = n / m * (loss.mean(margins) @ sample.weighted)
+        gradient = expected_sums - observed.sums
         for weights, target in penalties:
             distance = coefficients - target
             value += float(weights @ distance**2) / 2
@@ -281,7 +288,8 @@ def fit_labelled_rows(
             fitted, held_out = order[folds != fold], order[folds == fold]
             starts[fold] = _mode_of_rows(rows[fitted], targets[fitted], loss, ridge, starts[fold])
             margins = rows[held_out] @ starts[fold]
-            total += float((loss.log_partition(margins) - targets[held_out] * margins).sum())
+            losses = loss.log_partition(margins) - targets[held_out] * margins
+            total += float(losses.sum())
         mean_loss = total / len(order)
         if mean_loss >= best_loss:
             break
@@ -292,7 +300,8 @@ def fit_labelled_rows(
     ridge = loss.residual_variance(mean_square) * weights
     mode = _mode_of_rows(rows, targets, loss, ridge, starts.mean(axis=0))
     curvatures = loss.curvature(loss.mean(rows @ mode))
-    variances = 1 / (curvatures @ rows**2 / residual_variance + weights)
+    precisions = curvatures @ rows**2 / residual_variance
+    variances = 1 / (precisions + weights)
     return Posterior(mode, variances, np.append(np.zeros(prior.n_blocks), 1.0))
 
 

@@ -104,10 +104,12 @@ class DesignColumns:
 
     def _raw(self, rows: Floats) -> Floats:
         """Return the design matrix without replacing missing values, shape (n, n_design)."""
-        if self.sources == tuple(range(rows.shape[1])) and max(self.codes, default=-1) < 0:
+        if not any(code >= 0 for code in self.codes):  # there are only numbers
             return np.array(rows, dtype=np.float64, order="C")
-        values = np.empty((len(rows), len(self.names)))
-        for position, (source, code) in enumerate(zip(self.sources, self.codes, strict=True)):
-            column = rows[:, source]
+        n_design = len(self.names)
+        values = np.empty((len(rows), n_design))
+        for position in range(n_design):
+            code = self.codes[position]
+            column = rows[:, self.sources[position]]
             values[:, position] = column if code < 0 else column == code
         return values

@@ -319,26 +319,33 @@ def choose_corrections(
     prior = _design_prior(basis, encoder, loss, basis.scales)
     means = loss.mean(np.zeros(len(sample.weights)))
     errors = public_errors(sample, loss, means, prior.variances, basis.public_factor)
-    errors = errors[~prior.is_intercept]
-    if not len(errors):
+    errors_of_axes = errors[~prior.is_intercept]
+    n_axes = len(errors_of_axes)
+    if not n_axes:
         return 0
-    noise = _label_noise(ledger, budget, loss, len(errors))
-    ratio = float(np.median(errors)) / noise
-    return min(MAX_CORRECTIONS, math.ceil(math.log(ratio, 4))) if ratio > 1 else 0
+    noise = _label_noise(ledger, budget, loss, n_axes)
+    ratio = float(np.median(errors_of_axes)) / noise
+    if ratio <= 1:
+        return 0
+    return min(MAX_CORRECTIONS, math.ceil(math.log(ratio, 4)))
 
 
 def _design_prior(
     basis: PublicBasis, encoder: RowEncoder, loss: GLMLoss, scales: Floats
 ) -> CoefficientPrior:
     """Return the prior of the coefficients of axes with given scales, without public labels."""
+    n_axes = len(scales)
+    ranks = 1 + np.arange(n_axes)
+    blocks = np.floor(np.log2(ranks)).astype(np.int64)  # 1, 2, 4, 8, ... axes
     variances = basis.design_variance / scales**2
-    blocks = np.floor(np.log2(1 + np.arange(len(scales)))).astype(np.int64)
+    is_intercept = np.zeros(n_axes, dtype=bool)
     if encoder.has_intercept:
-        intercept = INTERCEPT_FACTOR * loss.slope_variance / encoder.intercept_value**2
-        variances, blocks = np.append(intercept, variances), np.append(0, blocks)
-    is_intercept = np.arange(len(variances)) < len(variances) - len(scales)
-    zeros = np.zeros(len(variances))
-    return CoefficientPrior(zeros, variances, blocks, is_intercept, has_mean=False)
+        margin_variance = INTERCEPT_FACTOR * loss.slope_variance
+        variances = np.append(margin_variance / encoder.intercept_value**2, variances)
+        blocks = np.append(0, blocks)
+        is_intercept = np.append(True, is_intercept)
+    mean = np.zeros(len(variances))
+    return CoefficientPrior(mean, variances, blocks, is_intercept, has_mean=False)
 
 
 def make_prior(
@@ -355,22 +362,26 @@ def make_prior(
     prior = _design_prior(basis, encoder, loss, basis.scales)
     n_all = basis.all_axes.shape[1]
     targets = data.targets.public.astype(np.float64) - 0.5
-    if not len(prior.variances) or not len(targets) or targets.min() == targets.max():
+    has_coefficients = len(prior.variances) > 0
+    if not has_coefficients or len(np.unique(targets)) < 2:
         return prior, np.zeros(n_all)
     rows = encoder.columns.standardised(data.X_labelled) @ basis.all_axes
     if encoder.has_intercept:
-        rows = np.column_stack([np.full(len(rows), encoder.intercept_value), rows])
+        intercepts = np.full(len(rows), encoder.intercept_value)
+        rows = np.column_stack([intercepts, rows])
     all_prior = _design_prior(basis, encoder, loss, np.ones(n_all))
     posterior = fit_labelled_rows(rows, targets, loss, all_prior)
     # the measured coordinates are scaled
-    coefficients, variances = posterior.mode, posterior.variances
-    first = len(coefficients) - n_all
-    measured = np.append(np.arange(first), first + basis.measured)
-    scales = np.append(np.ones(first), basis.scales)
-    mean, variances = coefficients[measured] / scales, variances[measured] / scales**2
+    n_intercepts = len(posterior.mode) - n_all
+    is_measured = np.append(np.arange(n_intercepts), n_intercepts + basis.measured)
+    scales = np.append(np.ones(n_intercepts), basis.scales)
+    mean = posterior.mode[is_measured] / scales
+    variances = posterior.variances[is_measured] / scales**2
     # the share of a label may differ between public and private rows
-    variances[:first] += prior.variances[:first] / INTERCEPT_SHRINKAGE
-    return replace(prior, mean=mean, variances=variances, has_mean=True), coefficients[first:]
+    label_shift = prior.variances[:n_intercepts] / INTERCEPT_SHRINKAGE
+    variances[:n_intercepts] += label_shift
+    public_prior = replace(prior, mean=mean, variances=variances, has_mean=True)
+    return public_prior, posterior.mode[n_intercepts:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -527,15 +538,15 @@ def correction_terms(
     blocks = [terms.exact(*block) for block in _integer_blocks(sample, encoder)]
     mean = np.rint(sum(block.sum(axis=0) for block in blocks) / len(sample.weights))
     lengths = np.concatenate([np.linalg.norm(block - mean, axis=1) for block in blocks])
-    unit = 1 / (MEAN_UNIT * encoder.limit)
     candidates = np.maximum(np.quantile(lengths, CLIPPING_LEVELS), 1.0)
-    losses = [
-        relative_noise * length**2 + public_factor * np.mean(np.maximum(0, lengths - length) ** 2)
-        for length in candidates
-    ]
-    length = float(candidates[np.argmin(losses)])
-    factor = encoder.limit / length
-    return replace(terms, public_mean=mean, factor=factor), unit / factor
+    errors = []
+    for length in candidates:
+        removed = np.maximum(0, lengths - length)
+        removed_variance = public_factor * np.mean(removed**2)
+        errors.append(relative_noise * length**2 + removed_variance)
+    factor = encoder.limit / float(candidates[np.argmin(errors)])
+    unit = 1 / (MEAN_UNIT * encoder.limit * factor)
+    return replace(terms, public_mean=mean, factor=factor), unit
 
 
 def public_terms(

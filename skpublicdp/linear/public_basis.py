@@ -49,14 +49,19 @@ def shrunk_covariance(centred: Floats) -> Covariance:
     m, d = centred.shape
     sample = centred.T @ centred / m
     identity_variance = float(np.trace(sample)) / d
-    distance = np.sum((sample - identity_variance * np.eye(d)) ** 2)
+    target = identity_variance * np.eye(d)
+    distance = np.sum((sample - target) ** 2)
+    # expected squared error of the sample covariance
     squares = centred * centred
     fourth_moments = np.sum(squares.T @ squares) / m
-    error = max(0.0, (fourth_moments - np.sum(sample**2)) / m)
-    weight = min(1.0, error / distance) if distance > 0 else 1.0
-    covariance = (1 - weight) * sample + weight * identity_variance * np.eye(d)
+    error = (fourth_moments - np.sum(sample**2)) / m
+    weight = 1.0
+    if distance > 0:
+        weight = min(1.0, max(0.0, error) / distance)
+    covariance = (1 - weight) * sample + weight * target
     variances, axes = np.linalg.eigh(covariance)
-    floor = MIN_RELATIVE_EIGENVALUE * max(variances[-1], 0.0) + 1e-300
+    largest = max(variances[-1], 0.0)
+    floor = MIN_RELATIVE_EIGENVALUE * largest + 1e-300
     return Covariance(np.maximum(variances[::-1], floor), axes[:, ::-1], weight, identity_variance)
 
 
@@ -97,9 +102,11 @@ def expected_error(
     """Return the expected squared error of the margin if axes are measured with given shares."""
     measured = shares > MIN_ENERGY
     error = prior_variance * variances
-    h, lam = information[measured], variances[measured]
-    noise_variance = h + noise * lam / shares[measured]
-    error[measured] *= noise_variance / (noise_variance + h**2 * prior_variance)
+    h = information[measured]
+    amplification = variances[measured] / shares[measured]
+    noise_variance = h + noise * amplification
+    signal_variance = h**2 * prior_variance
+    error[measured] *= noise_variance / (noise_variance + signal_variance)
     return float(error.sum())
 
 
@@ -113,16 +120,15 @@ def clipping_length(rows: Floats, shares: Floats, centre_rows: bool) -> float:
     if m < MIN_ROWS_FOR_QUANTILE:
         return LENGTH_MARGIN * math.sqrt(shares.sum())
     order = np.random.default_rng(0).permutation(m)
+    halves = order[: m // 2], order[m // 2 :]
+    n_axes = len(shares)
     lengths = []
-    for fitted, held_out in (
-        (order[: m // 2], order[m // 2 :]),
-        (order[m // 2 :], order[: m // 2]),
-    ):
-        centre = rows[fitted].mean(axis=0) if centre_rows else np.zeros(rows.shape[1])
+    for fitted, held_out in (halves, halves[::-1]):
+        centre = rows[fitted].mean(axis=0) if centre_rows else 0.0
         covariance = shrunk_covariance(rows[fitted] - centre)
-        n_axes = len(shares)
         scales = np.sqrt(shares / covariance.variances[:n_axes])
-        scaled = (rows[held_out] - centre) @ covariance.axes[:, :n_axes] * scales
+        axes = covariance.axes[:, :n_axes] * scales
+        scaled = (rows[held_out] - centre) @ axes
         lengths.append(np.linalg.norm(scaled, axis=1))
     length = float(np.quantile(np.concatenate(lengths), CLIPPING_QUANTILE))
     return length if length > 0 else LENGTH_MARGIN * math.sqrt(shares.sum())

@@ -25,8 +25,9 @@ LENGTH_BITS = 20
 MARGIN_LENGTHS = 16
 """Number of clipping lengths beyond which a row is shortened before its margin is computed."""
 
-MAX_COEFFICIENT_LENGTH = 2**28
-"""Largest Euclidean length of integer coefficients, so that integer margins are below 2^53."""
+COEFFICIENT_BITS = 28
+"""Binary digits of the largest length of integer coefficients, so that integer margins are below
+2^53."""
 
 BLOCK_ROWS = 2**12
 """Number of rows that are encoded at a time. Sums over a block are integers below 2^53."""
@@ -57,14 +58,17 @@ def shorten(vectors: Floats, factor: float, limit: int) -> tuple[Floats, Floats]
     _, exponents = np.frexp(largest)
     # integers of at most LENGTH_BITS digits, whose sum of squares is exact in any order
     leading = np.trunc(np.ldexp(vectors, LENGTH_BITS - exponents[:, None]))
-    squared_lengths = (leading * leading).sum(axis=1)
-    lengths = np.ldexp(np.sqrt(squared_lengths) + math.sqrt(k), exponents - LENGTH_BITS)
-    room = limit - math.sqrt(k) / 2 - 1  # rounding adds at most sqrt(k) / 2 to the length
+    leading_lengths = np.sqrt((leading * leading).sum(axis=1))
+    max_rounding = math.sqrt(k)  # truncation removes at most 1 from every entry
+    lengths = np.ldexp(leading_lengths + max_rounding, exponents - LENGTH_BITS)
+    room = limit - max_rounding / 2 - 1  # rounding adds at most 1/2 to every entry
     factors = np.minimum(factor, room / lengths)
     integers = np.rint(vectors * factors[:, None])
-    is_too_long = ~((integers * integers).sum(axis=1) <= float(limit) ** 2)
-    integers[is_too_long] = 0
-    return integers, np.where(is_too_long, 0.0, factors / factor)
+    squared_lengths = (integers * integers).sum(axis=1)
+    is_short = squared_lengths <= float(limit) ** 2  # False for vectors that are not finite
+    integers[~is_short] = 0
+    weights = np.where(is_short, factors / factor, 0.0)
+    return integers, weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,15 +98,19 @@ class RowEncoder:
         cls, columns: DesignColumns, basis: Floats, *, limit: int, has_intercept: bool
     ) -> RowEncoder:
         """Return an encoder that rounds a basis, which maps the clipping length to 1."""
-        largest = MAX_DEVIATIONS * COLUMN_UNIT
-        sums = np.abs(basis).sum(axis=0).max(initial=0.0) * limit / COLUMN_UNIT
-        # coordinates and all of their partial sums are below 2^52
-        exponent = math.floor(52 - math.log2(largest * sums)) - 1 if sums > 0 else 0
-        matrix = np.rint(np.ldexp(basis * (limit / COLUMN_UNIT), exponent))
-        while float(np.abs(matrix).sum(axis=0).max(initial=0.0)) * largest > 2.0**53:
+        largest = MAX_DEVIATIONS * COLUMN_UNIT  # largest integer of a standardised column
+        exact = basis * (limit / COLUMN_UNIT)
+        exponent = 0
+        sums = np.abs(exact).sum(axis=0).max(initial=0.0)
+        if sums > 0:
+            exponent = math.floor(51 - math.log2(largest * sums))
+        matrix = np.rint(np.ldexp(exact, exponent))
+        # coordinates and all of their partial sums are at most 2^53
+        while np.abs(matrix).sum(axis=0).max(initial=0.0) * largest > 2.0**53:
             exponent -= 1
-            matrix = np.rint(np.ldexp(basis * (limit / COLUMN_UNIT), exponent))
-        return cls(columns, matrix, exponent, limit, limit // 2 if has_intercept else 0)
+            matrix = np.rint(np.ldexp(exact, exponent))
+        intercept = limit // 2 if has_intercept else 0
+        return cls(columns, matrix, exponent, limit, intercept)
 
     @property
     def n_coefficients(self) -> int:
@@ -246,11 +254,14 @@ def integer_coefficients(coefficients: Floats, limit: int) -> tuple[Floats, int]
     exponent. The limit is the integer that represents the clipping length.
     """
     length = float(np.linalg.norm(coefficients))
-    exponent = 28 - math.frexp(length)[1] - 1 if length > 0 else 0
+    _, digits = math.frexp(length)
+    exponent = COEFFICIENT_BITS - 1 - digits if length > 0 else 0
     integers = np.rint(np.ldexp(coefficients, exponent))
-    if not (integers * integers).sum() <= float(MAX_COEFFICIENT_LENGTH) ** 2:
+    squared_length = (integers * integers).sum()
+    if not squared_length <= 4.0**COEFFICIENT_BITS:
         integers = np.zeros_like(coefficients)  # coefficients that are not finite
-    return integers, exponent + limit.bit_length() - 1
+    row_exponent = limit.bit_length() - 1
+    return integers, exponent + row_exponent
 
 
 def correction_sums(data: Dataset, encoder: RowEncoder, terms: CorrectionTerms) -> Integers:
