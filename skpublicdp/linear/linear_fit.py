@@ -51,7 +51,7 @@ from skpublicdp.linear.row_encoder import (
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.typing import Codes, Floats
 
-PROOF = "docs/proofs/linear.md"
+LINEAR_PROOF = "docs/proofs/linear.md"
 
 LABEL_WEIGHT = 4
 """Budget of the first release, in units of the budget of one correction."""
@@ -421,7 +421,11 @@ def release_label_sums(
     sensitivity = label_sum_sensitivity(loss, limit, encoder.intercept, n_axes)
     table = label_sums(data, encoder, loss)
     noisy = ledger.add_noise(
-        table, sensitivity, budget.event, name="noisy sums of rows times targets", proof=PROOF
+        table,
+        sensitivity,
+        budget.event,
+        name="noisy sums of rows times targets",
+        proof=LINEAR_PROOF,
     )
     label_unit, row_unit = 1 / (4 * levels * limit), 1 / (levels * limit)
     values = noisy.values.astype(np.float64)
@@ -489,7 +493,11 @@ class CorrectedFit:
         )
         table = correction_sums(data, encoder, terms)
         noisy = ledger.add_noise(
-            table, sensitivity, budget.event, name="noisy correction of public means", proof=PROOF
+            table,
+            sensitivity,
+            budget.event,
+            name="noisy correction of public means",
+            proof=LINEAR_PROOF,
         )
         first = encoder.first_coefficient
         public, unmeasured = public_terms(sample, encoder, terms)

@@ -25,7 +25,7 @@ LENGTH_BITS = 20
 MARGIN_LENGTHS = 16
 """Number of clipping lengths beyond which a row is shortened before its margin is computed."""
 
-COEFFICIENT_BITS = 28
+SLOPE_BITS = 28
 """Binary digits of the largest length of integer coefficients, so that integer margins are below
 2^53."""
 
@@ -255,10 +255,10 @@ def integer_coefficients(coefficients: Floats, limit: int) -> tuple[Floats, int]
     """
     length = float(np.linalg.norm(coefficients))
     _, digits = math.frexp(length)
-    exponent = COEFFICIENT_BITS - 1 - digits if length > 0 else 0
+    exponent = SLOPE_BITS - 1 - digits if length > 0 else 0
     integers = np.rint(np.ldexp(coefficients, exponent))
     squared_length = (integers * integers).sum()
-    if not squared_length <= 4.0**COEFFICIENT_BITS:
+    if not squared_length <= 4.0**SLOPE_BITS:
         integers = np.zeros_like(coefficients)  # coefficients that are not finite
     row_exponent = limit.bit_length() - 1
     return integers, exponent + row_exponent
