@@ -1,12 +1,13 @@
 """Accuracy of linear models on simulated embeddings, against fits without privacy.
 
-``python benchmarks/bench_linear.py [TABLE ...]`` prints one line per table, ε and kind of public
-rows: the mean AUC (or R²) over seeds with its standard error, the number of corrections, and the
-seconds of a fit.
+``python benchmarks/bench_linear.py > benchmarks/linear.csv`` prints one line per table, ε and kind
+of public rows: the mean AUC (R² for outcomes) over five seeds with its standard error, the largest
+number of corrections, and the seconds of a fit.
 """
 
 from __future__ import annotations
 
+import csv
 import itertools
 import sys
 import time
@@ -115,21 +116,29 @@ def private_score(table: Split, epsilon: float, seed: int, labelled: bool) -> tu
     return float(score), learner.n_corrections_
 
 
-def summary(scores: list[float]) -> str:
+def write_row(*cells: Any) -> None:
+    """Print one line of the table."""
+    csv.writer(sys.stdout, lineterminator="\n").writerow(cells)
+    sys.stdout.flush()
+
+
+def summary(scores: list[float]) -> tuple[str, str]:
     """Return the mean and its standard error."""
     error = np.std(scores, ddof=1) / np.sqrt(len(scores))
-    return f"{np.mean(scores):.3f} ± {error:.3f}"
+    return f"{np.mean(scores):.3f}", f"{error:.3f}"
 
 
 def main(*names: str) -> None:
     """Print the scores of all tables, or of those that are named."""
     warnings.simplefilter("ignore")
+    write_row("table", "fit", "epsilon", "score", "standard error", "corrections", "seconds")
     for name in names or TABLES:
         tables = [TABLES[name](np.random.default_rng(seed)) for seed in SEEDS]
         for rows in ("private", "public"):
             scores = [best_without_privacy(table, getattr(table, rows)) for table in tables]
-            print(f"{name}: {rows} rows without privacy {summary(scores)}", flush=True)
+            write_row(name, f"{rows} rows without privacy", "", *summary(scores), "", "")
         for labelled in (False, True):
+            kind = "labelled" if labelled else "unlabelled"
             for epsilon in EPSILONS:
                 start = time.perf_counter()
                 results = [
@@ -137,12 +146,9 @@ def main(*names: str) -> None:
                     for seed, table in zip(SEEDS, tables, strict=True)
                 ]
                 seconds = (time.perf_counter() - start) / len(tables)
-                scores, corrections = zip(*results, strict=True)
-                print(
-                    f"{name}: ε = {epsilon}, {'labelled' if labelled else 'unlabelled'} public rows"
-                    f" {summary(list(scores))}, {corrections[0]} corrections, {seconds:.2f} s",
-                    flush=True,
-                )
+                scores, corrections = map(list, zip(*results, strict=True))
+                fit = f"private, {kind} public rows"
+                write_row(name, fit, epsilon, *summary(scores), max(corrections), f"{seconds:.2f}")
 
 
 if __name__ == "__main__":

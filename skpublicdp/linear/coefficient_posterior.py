@@ -23,7 +23,7 @@ between neighbouring blocks. Measured on four simulated tables at 1, 1.5 and 3, 
 MIN_LOG_VARIANCE, MAX_LOG_VARIANCE = -12.0, 6.0
 """Limits of the log variance of a block, relative to the design."""
 
-PUBLIC_WEIGHT_SD = 0.5
+PUBLIC_WEIGHT_SD = 0.25
 """Prior standard deviation of the factor on the coefficients of the labelled public rows, whose
 prior mean is 1."""
 

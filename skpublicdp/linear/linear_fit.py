@@ -62,7 +62,7 @@ MAX_CORRECTIONS = 6
 INTERCEPT_FACTOR = 4
 """Prior variance of the intercept, in units of the prior variance of the margin."""
 
-INTERCEPT_SHRINKAGE = 16
+INTERCEPT_SHRINKAGE = 64
 """Prior variance of the intercept without labelled public rows, in units of the variance with which
 the intercepts of public and private rows differ."""
 
