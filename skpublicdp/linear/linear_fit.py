@@ -289,8 +289,10 @@ def smoothed_sample(basis: PublicBasis, encoder: RowEncoder) -> PublicDesign:
         rows *= math.sqrt(1 - basis.identity_weight)
         rows += math.sqrt(basis.identity_weight) * basis.identity_sd * normal
         # the second moments of this sample are exactly those of the shrunk covariance
+        deviations = np.sqrt(basis.variances)
+        rows /= deviations
         factor = np.linalg.cholesky(rows.T @ rows / len(rows))
-        rows = solve_triangular(factor, rows.T, lower=True).T * np.sqrt(basis.variances)
+        rows = solve_triangular(factor, rows.T, lower=True).T * deviations
     return _sample(encoder, rows * basis.scales)
 
 

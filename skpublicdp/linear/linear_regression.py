@@ -117,7 +117,7 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
 
     References
     ----------
-    .. [1] J. Dong, A. Roth and W. Su (2019). Gaussian differential privacy. JRSS B.
+    .. [1] J. Dong, A. Roth and W. Su (2022). Gaussian differential privacy. JRSS B.
 
     Examples
     --------

@@ -120,7 +120,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
     ----------
     .. [1] D. Wang, L. Hu, H. Zhang, M. Gaboardi and J. Xu (2023). Generalized linear models in
        non-interactive local differential privacy with public data. JMLR.
-    .. [2] J. Dong, A. Roth and W. Su (2019). Gaussian differential privacy. JRSS B.
+    .. [2] J. Dong, A. Roth and W. Su (2022). Gaussian differential privacy. JRSS B.
 
     Examples
     --------

@@ -9,11 +9,10 @@ from skpublicdp.linear.coefficient_posterior import (
     fit_posterior,
     misfit,
 )
-from skpublicdp.linear.design_columns import COLUMN_UNIT, MAX_DEVIATIONS, DesignColumns
-from skpublicdp.linear.glm_loss import MEAN_UNIT, LogisticGLMLoss, SquaredGLMLoss
+from skpublicdp.linear.design_columns import DesignColumns
+from skpublicdp.linear.glm_loss import LogisticGLMLoss, SquaredGLMLoss
 from skpublicdp.linear.public_basis import energy_shares, expected_error, shrunk_covariance
 from skpublicdp.linear.row_encoder import (
-    MARGIN_LENGTHS,
     CorrectionTerms,
     RowEncoder,
     correction_sensitivity,
@@ -25,10 +24,6 @@ from skpublicdp.linear.row_encoder import (
 )
 
 __all__ = [
-    "COLUMN_UNIT",
-    "MARGIN_LENGTHS",
-    "MAX_DEVIATIONS",
-    "MEAN_UNIT",
     "CoefficientPrior",
     "CoefficientSums",
     "CorrectionTerms",

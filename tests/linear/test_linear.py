@@ -17,11 +17,16 @@ from skpublicdp import (
 from skpublicdp.exceptions import NoPublicDataWarning
 from tests.internals.data import Table, build_schema
 from tests.internals.linear import (
+    CoefficientPrior,
+    CoefficientSums,
     DesignColumns,
     LogisticGLMLoss,
+    PublicDesign,
     SquaredGLMLoss,
     energy_shares,
     expected_error,
+    fit_labelled_rows,
+    fit_posterior,
     linear_fit,
     misfit,
     shrunk_covariance,
@@ -306,6 +311,34 @@ class TestSteps:
         ones = np.ones(4000)
         assert misfit(0.5 * differences, ones, 0 * ones) == pytest.approx(1, abs=0.01)
         assert misfit(5 * differences, ones, 0 * ones) == pytest.approx(25, rel=0.1)
+
+    @pytest.mark.parametrize("given", ["sums", "rows"])
+    def test_posterior_without_noise_is_the_fit_of_scikit_learn(self, given):
+        """Sums of the rows themselves have no public error, and a wide prior shrinks little."""
+        rng = np.random.default_rng(0)
+        n, k = 4000, 6
+        rows = np.column_stack([np.ones(n), rng.normal(size=(n, k - 1))])
+        y = (rows @ np.arange(-2, 4) / 2 + rng.logistic(size=n) > 0).astype(int)
+        targets, nothing = y - 0.5, np.zeros(k)
+        blocks, is_intercept = np.zeros(k, dtype=int), np.arange(k) == 0
+        prior = CoefficientPrior(nothing, 10 + nothing, blocks, is_intercept, has_mean=False)
+        if given == "rows":
+            posterior = fit_labelled_rows(rows, targets, LogisticGLMLoss(), prior)
+        else:
+            design = PublicDesign(rows, rows, np.ones(n))
+            observed = CoefficientSums(n, targets @ rows, nothing, 0.0, 1.0)
+            posterior = fit_posterior(design, LogisticGLMLoss(), observed, prior, None)
+        fitted = LogisticRegression(C=np.inf, max_iter=1000).fit(rows[:, 1:], y)
+        np.testing.assert_allclose(posterior.mode[1:], fitted.coef_[0], atol=0.02)
+        assert posterior.mode[0] == pytest.approx(fitted.intercept_[0], abs=0.01)
+        assert np.all(posterior.variances > 0)
+
+    @pytest.mark.parametrize("epsilon", [1, 100])
+    def test_columns_that_are_copies(self, epsilon):
+        learner = SemiPrivateLogisticRegression(epsilon=epsilon, random_state=0)
+        twice = np.tile(np.arange(D), 2)
+        learner.fit(X[:, twice], Y, X_public=PUBLIC[:, twice])
+        assert roc_auc_score(Y_TEST, learner.decision_function(TEST[:, twice])) > 0.8
 
     @pytest.mark.parametrize("loss", [LogisticGLMLoss(), SquaredGLMLoss()])
     def test_losses(self, loss):
