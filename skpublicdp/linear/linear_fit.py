@@ -56,8 +56,10 @@ LINEAR_PROOF = "docs/proofs/linear.md"
 LABEL_WEIGHT = 4
 """Budget of the first release, in units of the budget of one correction."""
 
-MAX_CORRECTIONS = 6
-"""Largest number of corrections."""
+MAX_CORRECTIONS, MAX_PURE_CORRECTIONS = 6, 1
+"""Largest number of corrections, in general and with δ = 0. Shares of ε have more noise than the
+same shares of μ². On two simulated tables at ε = 8 and 30, one correction had the best AUC or was
+within .002 of it."""
 
 INTERCEPT_FACTOR = 4
 """Prior variance of the intercept, in units of the prior variance of the margin."""
@@ -329,7 +331,8 @@ def choose_corrections(
     ratio = float(np.median(errors_of_axes)) / noise
     if ratio <= 1:
         return 0
-    return min(MAX_CORRECTIONS, math.ceil(math.log(ratio, 4)))
+    max_corrections = MAX_PURE_CORRECTIONS if budget.pure else MAX_CORRECTIONS
+    return min(max_corrections, math.ceil(math.log(ratio, 4)))
 
 
 def _design_prior(
