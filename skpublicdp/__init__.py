@@ -3,6 +3,7 @@
 from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.label_boost import LabelBoostClassifier
+from skpublicdp.linear import SemiPrivateLinearRegression, SemiPrivateLogisticRegression
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.preprocessing import PublicFit
 from skpublicdp.privacy.budget import PrivacyBudget
@@ -26,6 +27,8 @@ __all__ = [
     "SemiPrivateBoostingClassifier",
     "SemiPrivateBoostingRegressor",
     "SemiPrivateClassifier",
+    "SemiPrivateLinearRegression",
+    "SemiPrivateLogisticRegression",
     "SemiPrivateSearchCV",
     "StatisticsRelease",
     "SubsamplingActiveLearner",

@@ -22,6 +22,8 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
+    SemiPrivateLinearRegression,
+    SemiPrivateLogisticRegression,
     SubsamplingActiveLearner,
 )
 from skpublicdp.data import describe_columns, open_rows
@@ -92,6 +94,22 @@ LEARNERS = {
     ),
     "regression": Learner(
         lambda **kw: SemiPrivateBoostingRegressor(outcome_bounds=(0, 1), **kw),
+        takes(*ALL),
+        text=True,
+        missing=True,
+        streams=True,
+        dated=True,
+    ),
+    "logistic": Learner(
+        SemiPrivateLogisticRegression,
+        takes(*ALL),
+        text=True,
+        missing=True,
+        streams=True,
+        dated=True,
+    ),
+    "linear": Learner(
+        lambda **kw: SemiPrivateLinearRegression(outcome_bounds=(0, 1), **kw),
         takes(*ALL),
         text=True,
         missing=True,

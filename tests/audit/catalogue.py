@@ -6,6 +6,7 @@ from tests.audit.case import Case
 from tests.audit.learner_cases import (
     boosting_cases,
     label_efficient_cases,
+    linear_cases,
     ppm_cases,
     rule_cases,
     sanitizer_cases,
@@ -21,6 +22,7 @@ def catalogue() -> list[Case]:
         *ppm_cases(),
         *search_cases(),
         *boosting_cases(),
+        *linear_cases(),
         *label_efficient_cases(),
         *sanitizer_cases(),
         *release_cases(),

@@ -28,6 +28,7 @@ from skpublicdp.hypotheses import (
     Thresholds,
 )
 from skpublicdp.label_boost import LabelBoostClassifier
+from skpublicdp.linear import SemiPrivateLinearRegression, SemiPrivateLogisticRegression
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import BLRSanitizer, QuantileSanitizer
 from tests.audit.case import (
@@ -165,6 +166,52 @@ def search_cases() -> list[Case]:
                 epsilon=20, delta=1e-6, classes=LABELS,
             ),
             LINE, 4, **line, max_fits=60,
+        ),
+    ]  # fmt: skip
+
+
+def linear_cases() -> list[Case]:
+    """Return the audit cases of linear models, with and without corrections."""
+    plane: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": CORNERS}}
+    wild = [[0.0, 0.0], [np.nan, np.inf], [1e300, -1e300], [-40.0, 1.0]]
+
+    def label(**settings: Any) -> Callable[[], Any]:
+        """Return a function that makes a logistic regression."""
+        return lambda: SemiPrivateLogisticRegression(classes=LABELS, **settings)
+
+    def regress(**settings: Any) -> Callable[[], Any]:
+        """Return a function that makes a linear regression of outcomes in [0, 2]."""
+        return lambda: SemiPrivateLinearRegression(outcome_bounds=(0, 2), **settings)
+
+    name = "SemiPrivateLogisticRegression"
+    outcomes = (0.0, 1.0, 5.0)
+    points: dict[str, Any] = {"X_public": NORMAL_POINTS}
+    return [
+        Case(name, label(), PLANE, 6, **plane, max_fits=60),
+        Case(name + ", corrections", label(epsilon=40), PLANE, 12, LABELS, points, max_fits=60),
+        Case(name + ", any rows", label(epsilon=40), wild, 6, LABELS, points, max_fits=60),
+        Case(
+            name + ", no intercept",
+            label(epsilon=40, fit_intercept=False), PLANE, 12, LABELS, points, max_fits=40,
+        ),
+        Case(name + ", pure", label(delta=0, epsilon=40), PLANE, 6, **plane, max_fits=40),
+        Case(
+            name + ", labelled public rows",
+            label(epsilon=40), PLANE, 12, LABELS,
+            {**points, "y_public": np.arange(len(NORMAL_POINTS)) % 2}, max_fits=40,
+        ),
+        Case(
+            name + ", persons",
+            label(epsilon=40, max_rows_per_group=2), BITS, 6, LABELS, {"X_public": PUBLIC_LINE},
+            rows_per_person=2, max_fits=40,
+        ),
+        Case(
+            "SemiPrivateLinearRegression",
+            regress(epsilon=40), PLANE, 6, outcomes, points, max_fits=60,
+        ),
+        Case(
+            "SemiPrivateLinearRegression, pure",
+            regress(delta=0, epsilon=40), PLANE, 6, outcomes, points, max_fits=40,
         ),
     ]  # fmt: skip
 

@@ -12,6 +12,8 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
+    SemiPrivateLinearRegression,
+    SemiPrivateLogisticRegression,
     SubsamplingActiveLearner,
 )
 from skpublicdp.model_selection import SemiPrivateSearchCV
@@ -24,6 +26,9 @@ ESTIMATORS = [
     SemiPrivateBoostingClassifier(delta=0.0, method="moments"),
     SemiPrivateBoostingRegressor(outcome_bounds=(-100, 100)),
     SemiPrivateBoostingRegressor(delta=0.0, outcome_bounds=(-100, 100)),
+    SemiPrivateLogisticRegression(),
+    SemiPrivateLogisticRegression(delta=0.0, fit_intercept=False),
+    SemiPrivateLinearRegression(outcome_bounds=(-100, 100)),
     GenericLearnerClassifier(),
     LabelBoostClassifier(),
     SubsamplingActiveLearner(),

@@ -20,6 +20,7 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
+    SemiPrivateLogisticRegression,
     SubsamplingActiveLearner,
 )
 from skpublicdp.data import open_rows
@@ -138,6 +139,7 @@ LEARNERS = [
     PPMHalfspaceClassifier(max_halfspaces=20, random_state=0),
     SubsamplingActiveLearner(n_labels=20, random_state=0),
     SemiPrivateSearchCV(UNSEEDED, {"public_weight": [0, 1]}, random_state=0),
+    SemiPrivateLogisticRegression(random_state=0),
 ]
 
 

@@ -16,6 +16,8 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
+    SemiPrivateLinearRegression,
+    SemiPrivateLogisticRegression,
     SubsamplingActiveLearner,
 )
 from skpublicdp.data import describe_columns
@@ -79,6 +81,8 @@ LEARNERS = {
     "boosting": SemiPrivateBoostingClassifier(epsilon=3.0),
     "newton": SemiPrivateBoostingClassifier(epsilon=20.0),
     "regression": SemiPrivateBoostingRegressor(outcome_bounds=(0, 1), epsilon=20.0),
+    "logistic": SemiPrivateLogisticRegression(epsilon=20.0),
+    "linear": SemiPrivateLinearRegression(outcome_bounds=(0, 1), epsilon=20.0),
     "search": SemiPrivateSearchCV(SemiPrivateClassifier(), {"alpha": [0.1, 0.2]}),
     "tables": PAPQueryRelease(MarginalQueries(2)),
     "thresholds": PAPQueryRelease(ThresholdQueries()),

@@ -11,7 +11,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -42,7 +42,7 @@ def fitted(estimator):
     if "random_state" in estimator.get_params():
         estimator.set_params(random_state=0)
     given = {"X_public": PUBLIC} if "X_public" in taken else {}
-    y = X[:, 1] if "Regressor" in type(estimator).__name__ else Y
+    y = X[:, 1] if is_regressor(estimator) else Y
     needs_y = "y" in taken and taken["y"].default is not None
     return estimator.fit(X, y, **given) if needs_y else estimator.fit(X, **given)
 

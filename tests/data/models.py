@@ -11,6 +11,8 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
+    SemiPrivateLinearRegression,
+    SemiPrivateLogisticRegression,
 )
 from skpublicdp.hypotheses import Halfspaces
 from skpublicdp.query_release import CustomQueries, MarginalQueries, StumpQueries, ThresholdQueries
@@ -58,6 +60,8 @@ FITS = {
     "halfspaces": (SemiPrivateClassifier(Halfspaces(directions=50)), NUMBERS, "income"),
     "boosting": (SemiPrivateBoostingClassifier(epsilon=2), MIXED, "income"),
     "regression": (SemiPrivateBoostingRegressor(outcome_bounds=(0, 400)), MIXED, "pay"),
+    "logistic": (SemiPrivateLogisticRegression(epsilon=5), MIXED, "income"),
+    "linear": (SemiPrivateLinearRegression(outcome_bounds=(0, 400)), MIXED, "pay"),
     "pairs": (PAPQueryRelease(MarginalQueries(k=2)), WHOLE, None),
     "cdf": (PAPQueryRelease(ThresholdQueries()), ["known"], None),
     "stumps": (PAPQueryRelease(StumpQueries()), NUMBERS, None),
@@ -92,6 +96,8 @@ def bits(name, model):
     elif name in ("boosting", "regression"):
         ask = model.predict_proba if name == "boosting" else model.interval
         said += [model.explain(), ask(X).tobytes(), model.intercept_]
+    elif name in ("logistic", "linear"):
+        said += [str(model.predict(X)), model.coef_.tobytes(), model.intercept_]
     elif name == "pairs":
         said += [np.asarray(model.table(["job", "joined"])["fraction"]).tobytes()]
     elif name == "custom":

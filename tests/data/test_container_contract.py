@@ -444,6 +444,8 @@ METHODS = {
     "halfspaces": ("predict",),
     "boosting": ("predict", "predict_proba", "decision_function"),
     "regression": ("predict", "interval"),
+    "logistic": ("predict", "predict_proba", "decision_function"),
+    "linear": ("predict",),
 }
 
 
@@ -463,7 +465,7 @@ def test_predictions_and_scores_are_those_of_the_frame(container, name, tmp_path
     predicted, y = model.predict(FRAME[columns]), FRAME[label]
 
     def by_hand(rows):
-        is_regression = name == "regression"
+        is_regression = name in ("regression", "linear")
         return (r2_score if is_regression else accuracy_score)(y[rows], predicted[rows])
 
     score = model.score(pick(rows, columns), rows[label])

@@ -20,6 +20,8 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
+    SemiPrivateLinearRegression,
+    SemiPrivateLogisticRegression,
 )
 from skpublicdp.accounting import (
     Approximate,
@@ -61,6 +63,8 @@ FITS = {
     "semi-private": _fit(lambda: SemiPrivateClassifier(Stumps(), classes=[0, 1])),
     "boosting": _fit(lambda: SemiPrivateBoostingClassifier(classes=[0, 1])),
     "regression": _fit(lambda: SemiPrivateBoostingRegressor(outcome_bounds=(-4, 4)), X[:, 1]),
+    "logistic": _fit(lambda: SemiPrivateLogisticRegression(classes=[0, 1])),
+    "linear": _fit(lambda: SemiPrivateLinearRegression(outcome_bounds=(-4, 4)), X[:, 1]),
     "release": lambda budget, seed: PAPQueryRelease(
         epsilon=0.1, delta=1e-6, budget=budget, random_state=seed
     ).fit(X[:, :1], X_public=PUBLIC[:, :1]),

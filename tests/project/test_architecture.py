@@ -96,6 +96,12 @@ ALLOWED_IMPORTS = {
             "rules.semi_private",
         ),
     },
+    "linear": {
+        *("linear", "accounting", "data", "privacy.ledger", "privacy.budget"),
+        *("_internal.html_repr", "_internal.parameters", "_internal.versions"),
+        "rules.population_guarantee",
+        "boosting",  # the reader of outcomes, and budgets of steps
+    },
     "metrics": {
         *("metrics", "accounting", "privacy.budget", "data", "privacy.ledger", "model_selection"),
         *("_internal.parameters", "_internal.redaction", "exceptions"),

@@ -1,0 +1,115 @@
+"""Columns of a linear model: numbers and one-hot categories, centred and scaled by public rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skpublicdp.data.column import MISSING, OTHER
+from skpublicdp.data.schema import Schema
+from skpublicdp.typing import Floats
+
+COLUMN_UNIT = 2**16
+"""Number of integer units in one public standard deviation of a column."""
+
+MAX_DEVIATIONS = 2**10
+"""Number of public standard deviations at which values are clipped."""
+
+
+@dataclass(frozen=True, eq=False)
+class DesignColumns:
+    """Centre and scale of each column of the design matrix, which are functions of public rows."""
+
+    names: tuple[str, ...]
+    # (n_design,): position of the column of the schema
+    sources: tuple[int, ...]
+    # (n_design,): code of the category that a column indicates, or -1 for numbers
+    codes: tuple[int, ...]
+    fill: Floats  # (n_design,): value in place of missing and infinite numbers
+    low: Floats  # (n_design,): values are clipped to declared bounds
+    high: Floats  # (n_design,)
+    centre: Floats  # (n_design,)
+    scale: Floats  # (n_design,): public standard deviations, or infinity for constant columns
+
+    @classmethod
+    def from_public(
+        cls, schema: Schema, rows: Floats, *, centred: bool, bounded: Collection[int] = ()
+    ) -> DesignColumns:
+        """Return the design columns of encoded public rows. Without centring, all centres are 0.
+
+        Values of the columns at the positions in `bounded` are clipped to the bounds.
+        """
+        names, sources, codes, limits = [], [], [], []
+        for position, column in enumerate(schema.columns):
+            if not column.categorical:
+                names.append(column.name)
+                sources.append(position)
+                codes.append(-1)
+                is_bounded = position in bounded
+                limits.append((column.low, column.high) if is_bounded else (-np.inf, np.inf))
+                continue
+            categories = [str(value) for value in column.values] + [OTHER, MISSING]
+            for code, category in enumerate(categories):
+                names.append(f"{column.name}={category}")
+                sources.append(position)
+                codes.append(code)
+                limits.append((0.0, 1.0))
+        low, high = np.array(limits).reshape(-1, 2).T
+        zeros = np.zeros(len(names))
+        design = cls(
+            tuple(names),
+            tuple(sources),
+            tuple(codes),
+            fill=zeros,
+            low=low,
+            high=high,
+            centre=zeros,
+            scale=zeros,
+        )
+        values = design._raw(rows)
+        n_finite = np.maximum(1, np.isfinite(values).sum(axis=0))
+        finite = np.where(np.isfinite(values), values, 0)
+        magnitude = np.maximum(np.abs(finite).max(axis=0, initial=0), 1e-300)
+        finite /= magnitude  # so that squares do not overflow
+        mean = finite.sum(axis=0) / n_finite
+        centre = mean if centred else zeros
+        deviations = np.where(np.isfinite(values), finite - centre, 0)
+        scale = np.sqrt((deviations**2).sum(axis=0) / n_finite)
+        is_constant = scale <= 1e-9
+        scale = np.where(is_constant, np.inf, scale * magnitude)
+        scale = np.where(scale < 1e-290, np.inf, scale)
+        mean, centre = mean * magnitude, centre * magnitude
+        return replace(design, fill=mean, centre=centre, scale=scale)
+
+    def values(self, rows: Floats) -> Floats:
+        """Return the design matrix of encoded rows, in the units of the columns."""
+        values = self._raw(rows)
+        return np.clip(np.where(np.isfinite(values), values, self.fill), self.low, self.high)
+
+    def standardised(self, rows: Floats) -> Floats:
+        """Return the centred and scaled design matrix, clipped, in multiples of 1 / COLUMN_UNIT.
+
+        All operations are elementwise, so the result for a row does not depend on other rows.
+        """
+        clipped = np.clip(self.deviations(rows), -MAX_DEVIATIONS, MAX_DEVIATIONS)
+        return np.rint(COLUMN_UNIT * clipped) / COLUMN_UNIT
+
+    def deviations(self, rows: Floats) -> Floats:
+        """Return the centred and scaled design matrix of encoded rows, shape (n, n_design)."""
+        with np.errstate(over="ignore"):
+            # halves, whose difference does not overflow
+            return (self.values(rows) / 2 - self.centre / 2) / (self.scale / 2)
+
+    def _raw(self, rows: Floats) -> Floats:
+        """Return the design matrix without replacing missing values, shape (n, n_design)."""
+        if not any(code >= 0 for code in self.codes):  # there are only numbers
+            return np.array(rows, dtype=np.float64, order="C")
+        n_design = len(self.names)
+        values = np.empty((len(rows), n_design))
+        for position in range(n_design):
+            code = self.codes[position]
+            column = rows[:, self.sources[position]]
+            values[:, position] = column if code < 0 else column == code
+        return values

@@ -1,0 +1,604 @@
+"""Fit of a linear model to private rows, organised as an ordered list of steps.
+
+The method and the nouns are described in the README.md of this folder, and its privacy in
+docs/proofs/linear.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.boosting.budget_split import StageBudget, make_stage_budget
+from skpublicdp.data.dataset import Dataset
+from skpublicdp.data.public_rows import DESCRIBED
+from skpublicdp.linear.coefficient_posterior import (
+    CoefficientPrior,
+    CoefficientSums,
+    Posterior,
+    PublicDesign,
+    fit_labelled_rows,
+    fit_posterior,
+    misfit,
+    public_errors,
+)
+from skpublicdp.linear.design_columns import DesignColumns
+from skpublicdp.linear.glm_loss import MEAN_UNIT, GLMLoss
+from skpublicdp.linear.public_basis import (
+    MAX_AXES,
+    MIN_ENERGY,
+    clipping_length,
+    energy_shares,
+    expected_error,
+    shrunk_covariance,
+)
+from skpublicdp.linear.row_encoder import (
+    BLOCK_ROWS,
+    CorrectionTerms,
+    RowEncoder,
+    correction_sensitivity,
+    correction_sums,
+    integer_coefficients,
+    label_sum_sensitivity,
+    label_sums,
+)
+from skpublicdp.privacy.ledger import Ledger, noise_is_representable
+from skpublicdp.typing import Codes, Floats
+
+LINEAR_PROOF = "docs/proofs/linear.md"
+
+LABEL_WEIGHT = 4
+"""Budget of the first release, in units of the budget of one correction."""
+
+MAX_CORRECTIONS, MAX_PURE_CORRECTIONS = 6, 1
+"""Largest number of corrections, in general and with δ = 0. Shares of ε have more noise than the
+same shares of μ². On two simulated tables at ε = 8 and 30, one correction had the best AUC or was
+within .002 of it."""
+
+INTERCEPT_FACTOR = 4
+"""Prior variance of the intercept, in units of the prior variance of the margin."""
+
+INTERCEPT_SHRINKAGE = 64
+"""Prior variance of the intercept without labelled public rows, in units of the variance with which
+the intercepts of public and private rows differ."""
+
+MIN_MEAN_VARIANCE = 1e-12
+"""Smallest variance of a public mean, in units of the squared clipping length."""
+
+ROWS_PER_COLUMN = 4
+"""Number of smoothed public rows per column, at least."""
+
+MIN_LIMIT_BITS, MAX_LIMIT_BITS = 10, 20
+"""Binary digits of the integer that represents the clipping length."""
+
+CLIPPING_LEVELS = np.linspace(0.3, 1, 36)
+"""Quantiles of the lengths of public terms among which the clipping length of a correction is
+chosen."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearModel:
+    """Coefficients of the design columns."""
+
+    columns: DesignColumns
+    slopes: Floats  # (n_design,): coefficients of the centred and scaled columns
+    intercept: float  # margin of a row at the centre of the columns
+    n_corrections: int
+
+    @property
+    def coefficients(self) -> Floats:
+        """Coefficients in the units of the columns, shape (n_design,)."""
+        return self.slopes / self.columns.scale
+
+
+@dataclass(frozen=True, eq=False)
+class PublicBasis:
+    """Scaled public axes, which depend on public rows, the number of rows and the budget."""
+
+    all_axes: Floats  # (n_design, n_all): orthonormal axes of standardised rows
+    measured: Codes  # (n_axes,): positions of the axes along which private rows are measured
+    scales: Floats  # (n_axes,): factors of the coordinates, for which the clipping length is 1
+    design_variance: float  # prior variance of every coefficient along an axis
+    # weight and standard deviation of the spherical noise that smooths public rows
+    identity_weight: float
+    identity_sd: float
+    # (m, n_axes): coordinates of the public rows along the axes, without the scales
+    coordinates: Floats
+    variances: Floats  # (n_axes,): variances of the public rows along the axes, after shrinkage
+    # variance of a public mean, and of a mean over smoothed public rows, times n², in units of the
+    # variance of a row
+    mean_factor: float
+    public_factor: float
+
+    @property
+    def matrix(self) -> Floats:
+        """Matrix that maps standardised rows to scaled coordinates, shape (n_design, n_axes)."""
+        return self.all_axes[:, self.measured] * self.scales
+
+
+def fit_linear(data: Dataset, ledger: Ledger, loss: GLMLoss, *, has_intercept: bool) -> LinearModel:
+    """Fit a linear model to private rows with the help of public rows.
+
+    1. From public rows: centre, scale and axes of the columns, the precision with which each axis
+       is measured, and the clipping length.
+    2. From public numbers: the number of corrections and the shares of the budget.
+    3. First release: noisy sums of rows times targets, and of rows.
+    4. Move the public rows to the private mean, and fit the posterior to the sums. Its prior mean
+       is fitted to labelled public rows.
+    5. Each correction releases how far private and public means of the predictions differ, and
+       fits the posterior again.
+    """
+    budget = make_stage_budget(ledger)
+    columns = DesignColumns.from_public(
+        data.schema, data.X_public, centred=has_intercept, bounded=data.bounded
+    )
+    basis = make_basis(columns, data, ledger, budget, loss, has_intercept=has_intercept)
+    encoder = make_encoder(columns, basis, ledger, budget, loss, has_intercept=has_intercept)
+    sample = smoothed_sample(basis, encoder)
+    n_corrections = choose_corrections(sample, basis, encoder, ledger, budget, loss)
+    step = budget.fraction(Fraction(1, LABEL_WEIGHT + n_corrections))
+
+    first = StageBudget(LABEL_WEIGHT * step.amount, step.pure)
+    sums = release_label_sums(data, ledger, encoder, loss, first)
+    sample = sums.move_to_private_mean(sample, basis.mean_factor)
+    prior, public_coefficients = make_prior(data, basis, encoder, loss)
+    fit = CorrectedFit(sample, loss, sums, prior, basis.public_factor)
+    for _ in range(n_corrections):
+        fit.correct(data, ledger, encoder, step, n_corrections)
+    # axes that are not measured have the coefficients of the labelled public rows
+    public_coefficients[basis.measured] = 0
+    unmeasured = basis.all_axes @ (fit.posterior.public_weight * public_coefficients)
+    return _linear_model(encoder, fit.posterior.mode, unmeasured, n_corrections)
+
+
+def make_basis(
+    columns: DesignColumns,
+    data: Dataset,
+    ledger: Ledger,
+    budget: StageBudget,
+    loss: GLMLoss,
+    *,
+    has_intercept: bool,
+) -> PublicBasis:
+    """Return the axes that are worth measuring, with their scales."""
+    varies = np.isfinite(columns.scale)
+    rows = columns.standardised(data.X_public)[:, varies]
+    # rows of a reference or of a description show no correlations, so that every covariance
+    # has an error of the size of the variances
+    has_joint_rows = data.n_public > 0 and DESCRIBED not in data.assumptions
+    n_effective = data.n_public if has_joint_rows else max(1, rows.shape[1])
+    n = data.n_private
+    mean_factor = n * n / n_effective + n
+    if not rows.shape[1]:  # only the intercept is fitted
+        nothing = np.zeros((len(columns.scale), 0))
+        no_axes = np.zeros(0, dtype=np.int64)
+        return PublicBasis(
+            all_axes=nothing,
+            measured=no_axes,
+            scales=np.zeros(0),
+            design_variance=1.0,
+            identity_weight=0.0,
+            identity_sd=0.0,
+            coordinates=rows,
+            variances=np.zeros(0),
+            mean_factor=mean_factor,
+            public_factor=mean_factor,
+        )
+    centre = rows.mean(axis=0) if has_intercept else np.zeros(rows.shape[1])
+    covariance = shrunk_covariance(rows - centre)
+    design_variance = loss.slope_variance / covariance.variances.sum()
+    information = n * loss.curvature_at_zero * covariance.variances
+
+    def design(n_axes: int) -> tuple[float, Floats]:
+        """Return the expected error and the energy shares if at most n_axes axes are measured."""
+        noise = _label_noise(ledger, budget, loss, n_axes)
+        leading = covariance.variances[:n_axes], information[:n_axes]
+        shares = energy_shares(leading[0], design_variance, leading[1], noise)
+        error = expected_error(leading[0], shares, design_variance, leading[1], noise)
+        return error + design_variance * covariance.variances[n_axes:].sum(), shares
+
+    n_axes = min(len(covariance.variances), MAX_AXES)
+    designs = [design(n_axes)]
+    while budget.pure and n_axes > 1:  # Laplace noise grows with the number of sums
+        n_axes = (n_axes + 1) // 2
+        designs.append(design(n_axes))
+    _, shares = min(designs, key=lambda candidate: candidate[0])
+    is_measured = shares > MIN_ENERGY
+    shares = np.where(is_measured, shares, 0)
+    length = clipping_length(rows, shares, centre_rows=has_intercept)
+    measured = np.flatnonzero(is_measured)
+    all_axes = np.zeros((len(columns.scale), len(covariance.variances)))
+    all_axes[varies] = covariance.axes
+    scales = np.sqrt(shares[measured] / covariance.variances[measured]) / length
+    return PublicBasis(
+        all_axes,
+        measured,
+        scales,
+        design_variance,
+        covariance.identity_weight,
+        math.sqrt(covariance.identity_variance),
+        (rows - centre) @ covariance.axes[:, measured],
+        covariance.variances[measured],
+        mean_factor,
+        # Ledoit-Wolf shrinkage leaves this share of the error of the sample covariance
+        n * n / n_effective * (1 - covariance.identity_weight if has_joint_rows else 1) + n,
+    )
+
+
+def _label_noise(ledger: Ledger, budget: StageBudget, loss: GLMLoss, n_axes: int) -> float:
+    """Return the noise variance of label sums, in units of the squared clipping length."""
+    limit = 2**MAX_LIMIT_BITS
+    sensitivity = label_sum_sensitivity(loss, limit, limit // 2, n_axes)
+    variance = budget.variance(ledger.for_person(sensitivity))
+    return variance / (4 * loss.levels * limit) ** 2
+
+
+def make_encoder(
+    columns: DesignColumns,
+    basis: PublicBasis,
+    ledger: Ledger,
+    budget: StageBudget,
+    loss: GLMLoss,
+    *,
+    has_intercept: bool,
+) -> RowEncoder:
+    """Return the encoder with the finest integers for which the noise can be drawn.
+
+    Raises
+    ------
+    ValueError
+        If there are no such integers.
+    """
+    n_axes = len(basis.scales)
+    parts = LABEL_WEIGHT + MAX_CORRECTIONS
+    for bits in range(MAX_LIMIT_BITS, MIN_LIMIT_BITS - 1, -1):
+        limit = 2**bits
+        releases: tuple[tuple[int, Sensitivity], ...] = (
+            (LABEL_WEIGHT, label_sum_sensitivity(loss, limit, limit // 2, n_axes)),
+            (1, correction_sensitivity(limit, 1 + n_axes)),
+        )
+        if all(
+            noise_is_representable(
+                budget.fraction(Fraction(weight, parts)).event, ledger.for_person(sensitivity)
+            )
+            for weight, sensitivity in releases
+        ):
+            return RowEncoder.from_basis(
+                columns, basis.matrix, limit=limit, has_intercept=has_intercept
+            )
+    raise ValueError(
+        f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums is too large to "
+        "be drawn. Check that epsilon has the intended value."
+    )
+
+
+def smoothed_sample(basis: PublicBasis, encoder: RowEncoder) -> PublicDesign:
+    """Return public rows with added normal noise, whose covariance is the shrunk covariance.
+
+    The noise keeps the shape of the distribution and vanishes as the number of public rows grows.
+    """
+    m, n_axes = basis.coordinates.shape
+    n_copies = max(1, -(-ROWS_PER_COLUMN * n_axes // m))
+    rows = np.tile(basis.coordinates, (n_copies, 1))
+    if basis.identity_weight > 0:
+        normal = np.random.default_rng(0).normal(size=rows.shape)
+        rows *= math.sqrt(1 - basis.identity_weight)
+        rows += math.sqrt(basis.identity_weight) * basis.identity_sd * normal
+        # the second moments of this sample are exactly those of the shrunk covariance
+        deviations = np.sqrt(basis.variances)
+        rows /= deviations
+        factor = np.linalg.cholesky(rows.T @ rows / len(rows))
+        rows = solve_triangular(factor, rows.T, lower=True).T * deviations
+    return _sample(encoder, rows * basis.scales)
+
+
+def _sample(encoder: RowEncoder, scaled: Floats) -> PublicDesign:
+    """Return a sample of rows with the given scaled coordinates."""
+    encoded = encoder.encode_scaled(scaled)
+    first = encoder.first_coefficient
+    weighted = encoded.weighted[:, first:] / encoder.limit
+    plain = encoded.plain[:, first:] / encoder.limit
+    return PublicDesign(weighted, plain, encoded.weights)
+
+
+def choose_corrections(
+    sample: PublicDesign,
+    basis: PublicBasis,
+    encoder: RowEncoder,
+    ledger: Ledger,
+    budget: StageBudget,
+    loss: GLMLoss,
+) -> int:
+    """Return the number of corrections, a function of public numbers.
+
+    A correction reduces the error of the public means to about a quarter of its variance. The
+    errors need not be smaller than the noise of the label sums.
+    """
+    prior = _design_prior(basis, encoder, loss, basis.scales)
+    means = loss.mean(np.zeros(len(sample.weights)))
+    errors = public_errors(sample, loss, means, prior.variances, basis.public_factor)
+    errors_of_axes = errors[~prior.is_intercept]
+    n_axes = len(errors_of_axes)
+    if not n_axes:
+        return 0
+    noise = _label_noise(ledger, budget, loss, n_axes)
+    ratio = float(np.median(errors_of_axes)) / noise
+    if ratio <= 1:
+        return 0
+    max_corrections = MAX_PURE_CORRECTIONS if budget.pure else MAX_CORRECTIONS
+    return min(max_corrections, math.ceil(math.log(ratio, 4)))
+
+
+def _design_prior(
+    basis: PublicBasis, encoder: RowEncoder, loss: GLMLoss, scales: Floats
+) -> CoefficientPrior:
+    """Return the prior of the coefficients of axes with given scales, without public labels."""
+    n_axes = len(scales)
+    ranks = 1 + np.arange(n_axes)
+    blocks = np.floor(np.log2(ranks)).astype(np.int64)  # 1, 2, 4, 8, ... axes
+    variances = basis.design_variance / scales**2
+    is_intercept = np.zeros(n_axes, dtype=bool)
+    if encoder.has_intercept:
+        margin_variance = INTERCEPT_FACTOR * loss.slope_variance
+        variances = np.append(margin_variance / encoder.intercept_value**2, variances)
+        blocks = np.append(0, blocks)
+        is_intercept = np.append(True, is_intercept)
+    mean = np.zeros(len(variances))
+    return CoefficientPrior(mean, variances, blocks, is_intercept, has_mean=False)
+
+
+def make_prior(
+    data: Dataset, basis: PublicBasis, encoder: RowEncoder, loss: GLMLoss
+) -> tuple[CoefficientPrior, Floats]:
+    """Return the prior of the coefficients, and public coefficients of all axes without scales.
+
+    Labelled public rows are an observation without noise, and their posterior is the prior of the
+    private rows. The coefficients of the private rows may differ from those of the public rows:
+    they are a factor times those, plus a deviation. The variances of the deviations start from the
+    posterior variances, and are chosen by the evidence of the private sums, together with the
+    factor.
+    """
+    prior = _design_prior(basis, encoder, loss, basis.scales)
+    n_all = basis.all_axes.shape[1]
+    targets = data.targets.public.astype(np.float64) - 0.5
+    has_coefficients = len(prior.variances) > 0
+    if not has_coefficients or len(np.unique(targets)) < 2:
+        return prior, np.zeros(n_all)
+    rows = encoder.columns.standardised(data.X_labelled) @ basis.all_axes
+    if encoder.has_intercept:
+        intercepts = np.full(len(rows), encoder.intercept_value)
+        rows = np.column_stack([intercepts, rows])
+    all_prior = _design_prior(basis, encoder, loss, np.ones(n_all))
+    posterior = fit_labelled_rows(rows, targets, loss, all_prior)
+    # the measured coordinates are scaled
+    n_intercepts = len(posterior.mode) - n_all
+    is_measured = np.append(np.arange(n_intercepts), n_intercepts + basis.measured)
+    scales = np.append(np.ones(n_intercepts), basis.scales)
+    mean = posterior.mode[is_measured] / scales
+    variances = posterior.variances[is_measured] / scales**2
+    # the share of a label may differ between public and private rows
+    label_shift = prior.variances[:n_intercepts] / INTERCEPT_SHRINKAGE
+    variances[:n_intercepts] += label_shift
+    public_prior = replace(prior, mean=mean, variances=variances, has_mean=True)
+    return public_prior, posterior.mode[n_intercepts:]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSums:
+    """First release, in units of the clipping length and of the width of the targets."""
+
+    n: int
+    sums: Floats  # (k,): noisy sums of weighted rows times targets in [-1/2, 1/2]
+    noise: float  # noise variance of each sum
+    row_sums: Floats  # (n_axes,): noisy sums of weighted rows
+    row_noise: float
+    residual_variance: float
+
+    def move_to_private_mean(self, sample: PublicDesign, mean_factor: float) -> PublicDesign:
+        """Return the public rows, moved by the posterior mean of the difference of the means."""
+        n_axes = len(self.row_sums)
+        if not n_axes:
+            return sample
+        axes = slice(sample.plain.shape[1] - n_axes, None)
+        rows = sample.weighted[:, axes]
+        differences = self.row_sums - self.n * rows.mean(axis=0)
+        variances = mean_factor * rows.var(axis=0) + MIN_MEAN_VARIANCE
+        noise = np.full(n_axes, self.row_noise)
+        variances *= misfit(differences, variances, noise)
+        movement = variances / (variances + noise) * differences / self.n
+        weighted, plain = sample.weighted.copy(), sample.plain.copy()
+        weighted[:, axes] += sample.weights[:, None] * movement
+        plain[:, axes] += movement
+        return PublicDesign(weighted, plain, sample.weights)
+
+
+def release_label_sums(
+    data: Dataset, ledger: Ledger, encoder: RowEncoder, loss: GLMLoss, budget: StageBudget
+) -> LabelSums:
+    """Release noisy sums of rows times targets, and of rows."""
+    n_axes, levels, limit = encoder.n_coefficients - 1, loss.levels, encoder.limit
+    sensitivity = label_sum_sensitivity(loss, limit, encoder.intercept, n_axes)
+    table = label_sums(data, encoder, loss)
+    noisy = ledger.add_noise(
+        table,
+        sensitivity,
+        budget.event,
+        name="noisy sums of rows times targets",
+        proof=LINEAR_PROOF,
+    )
+    label_unit, row_unit = 1 / (4 * levels * limit), 1 / (levels * limit)
+    values = noisy.values.astype(np.float64)
+    end = encoder.n_coefficients
+    mean_square = 0.0
+    if loss.releases_squares:
+        mean_square = float(values[-1]) / (2 * levels * limit * data.n_private)
+    return LabelSums(
+        n=data.n_private,
+        sums=values[encoder.first_coefficient : end] * label_unit,
+        noise=noisy.variance * label_unit**2,
+        row_sums=values[end : end + n_axes] * row_unit,
+        row_noise=noisy.variance * row_unit**2,
+        residual_variance=loss.residual_variance(mean_square),
+    )
+
+
+class CorrectedFit:
+    """Posterior that is refined by corrections of the public means.
+
+    The posterior needs the expected sum of p a over private rows, where p is the predicted mean and
+    a the weighted row. A correction measures the difference between this sum and its public
+    estimate, at the current mode.
+    """
+
+    def __init__(
+        self,
+        sample: PublicDesign,
+        loss: GLMLoss,
+        sums: LabelSums,
+        prior: CoefficientPrior,
+        public_factor: float,
+    ) -> None:
+        self.sample, self.loss, self.sums, self.prior = sample, loss, sums, prior
+        self.public_factor = public_factor
+        n_coefficients = len(prior.variances)
+        self.difference = np.zeros(n_coefficients)  # estimated private minus public sum
+        self.variances = np.zeros(n_coefficients)  # variances of the estimate
+        self.last_means: Floats | float = 0.0  # public predictions at the last correction
+        self.posterior = self._posterior(np.zeros(n_coefficients), public_factor)
+
+    def _posterior(
+        self, unmeasured: Floats, public_factor: float, *, start: Posterior | None = None
+    ) -> Posterior:
+        """Return the posterior given the sums and all corrections so far."""
+        observed = CoefficientSums(
+            n=self.sums.n,
+            sums=self.sums.sums - self.difference,
+            noise=self.sums.noise + self.variances + unmeasured,
+            public_factor=public_factor,
+            residual_variance=self.sums.residual_variance,
+        )
+        return fit_posterior(self.sample, self.loss, observed, self.prior, start)
+
+    def correct(
+        self, data: Dataset, ledger: Ledger, encoder: RowEncoder, budget: StageBudget, n_steps: int
+    ) -> None:
+        """Release a correction at the current mode, and update the posterior."""
+        n, sample, mode = self.sums.n, self.sample, self.posterior.mode
+        k = len(mode)
+        sensitivity = correction_sensitivity(encoder.limit, encoder.n_coefficients)
+        relative_noise = budget.variance(ledger.for_person(sensitivity)) / encoder.limit**2
+        terms, unit = correction_terms(
+            sample, self.loss, encoder, mode, n_steps * k * relative_noise, self.public_factor
+        )
+        table = correction_sums(data, encoder, terms)
+        noisy = ledger.add_noise(
+            table,
+            sensitivity,
+            budget.event,
+            name="noisy correction of public means",
+            proof=LINEAR_PROOF,
+        )
+        first = encoder.first_coefficient
+        public, unmeasured = public_terms(sample, encoder, terms)
+        private = noisy.values[first:].astype(np.float64)
+        measured = unit * (private - n * public)
+        noise = np.full(k, noisy.variance * unit**2)
+        # error of the public means since the last correction
+        means = self.loss.mean(sample.plain @ mode)
+        change = sample.weighted * (means - self.last_means)[:, None]
+        moved = self.public_factor * change.var(axis=0) + MIN_MEAN_VARIANCE
+        misfit_factor = misfit(measured - self.difference, moved, self.variances + noise)
+        # Kalman update of the difference
+        self.variances = self.variances + misfit_factor * moved
+        gain = self.variances / (self.variances + noise)
+        self.difference = self.difference + gain * (measured - self.difference)
+        self.variances = (1 - gain) * self.variances
+        self.last_means = means
+        factor = misfit_factor * self.public_factor
+        self.posterior = self._posterior(
+            factor * unit**2 * unmeasured, factor, start=self.posterior
+        )
+
+
+def correction_terms(
+    sample: PublicDesign,
+    loss: GLMLoss,
+    encoder: RowEncoder,
+    mode: Floats,
+    relative_noise: float,
+    public_factor: float,
+) -> tuple[CorrectionTerms, float]:
+    """Return the terms of a correction with their clipping length, and the unit of the integers.
+
+    The clipping length b minimises the noise plus the error of what clipping removes, which is left
+    to the public rows.
+
+    Parameters
+    ----------
+    relative_noise : float
+        Sum of the noise variances of all entries, in units of b².
+    """
+    coefficients = np.append(np.zeros(encoder.first_coefficient), mode)
+    integers, exponent = integer_coefficients(coefficients, encoder.limit)
+    nothing = np.zeros(encoder.n_coefficients)
+    terms = CorrectionTerms(loss, integers, exponent, nothing, 1.0, encoder.limit)
+    blocks = [terms.exact(*block) for block in _integer_blocks(sample, encoder)]
+    mean = np.rint(sum(block.sum(axis=0) for block in blocks) / len(sample.weights))
+    lengths = np.concatenate([np.linalg.norm(block - mean, axis=1) for block in blocks])
+    candidates = np.maximum(np.quantile(lengths, CLIPPING_LEVELS), 1.0)
+    errors = []
+    for length in candidates:
+        removed = np.maximum(0, lengths - length)
+        removed_variance = public_factor * np.mean(removed**2)
+        errors.append(relative_noise * length**2 + removed_variance)
+    factor = encoder.limit / float(candidates[np.argmin(errors)])
+    unit = 1 / (MEAN_UNIT * encoder.limit * factor)
+    return replace(terms, public_mean=mean, factor=factor), unit
+
+
+def public_terms(
+    sample: PublicDesign, encoder: RowEncoder, terms: CorrectionTerms
+) -> tuple[Floats, Floats]:
+    """Return the public mean of the clipped terms, and the variance of what clipping removes."""
+    m = len(sample.weights)
+    clipped_sum = removed_sum = removed_squares = np.zeros(encoder.n_coefficients)
+    for weighted, plain in _integer_blocks(sample, encoder):
+        clipped = terms.clipped(weighted, plain)
+        removed = terms.factor * terms.exact(weighted, plain) - clipped
+        clipped_sum = clipped_sum + clipped.sum(axis=0)
+        removed_sum = removed_sum + removed.sum(axis=0)
+        removed_squares = removed_squares + (removed**2).sum(axis=0)
+    variance = removed_squares / m - (removed_sum / m) ** 2
+    first = encoder.first_coefficient
+    return (clipped_sum / m)[first:], np.maximum(0, variance)[first:]
+
+
+def _integer_blocks(sample: PublicDesign, encoder: RowEncoder) -> Iterator[tuple[Floats, Floats]]:
+    """Yield blocks of weighted and plain public rows in the units of integer rows."""
+    padding = ((0, 0), (encoder.first_coefficient, 0))
+    for start in range(0, len(sample.weights), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        yield (
+            np.pad(encoder.limit * sample.weighted[rows], padding),
+            np.pad(encoder.limit * sample.plain[rows], padding),
+        )
+
+
+def _linear_model(
+    encoder: RowEncoder, mode: Floats, unmeasured: Floats, n_corrections: int
+) -> LinearModel:
+    """Return the coefficients of the design columns.
+
+    The coefficients of standardised columns along axes that are not measured are given.
+    """
+    slopes = mode[1:] if encoder.has_intercept else mode
+    standardised_slopes = encoder.basis @ slopes + unmeasured
+    standardised_slopes[np.isinf(encoder.columns.scale)] = 0
+    intercept = encoder.intercept_value * float(mode[0]) if encoder.has_intercept else 0.0
+    return LinearModel(encoder.columns, standardised_slopes, intercept, n_corrections)

@@ -1,0 +1,134 @@
+"""Principal axes of the public rows, and the precision with which each axis is measured."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+
+from skpublicdp.typing import Floats
+
+CLIPPING_QUANTILE = 0.8
+"""Quantile of the lengths of public rows at which longer rows lose weight. Measured on eight tables
+at 0.5, 0.8, 0.95 and 0.99: the mean AUC was highest at 0.8 for ε from 0.1 to 8, or within .002."""
+
+MIN_ROWS_FOR_QUANTILE, LENGTH_MARGIN = 20, 1.2
+"""Number of public rows below which the clipping length is the root mean square length times
+`LENGTH_MARGIN`."""
+
+MAX_AXES = 2**12
+"""Largest number of axes, so that squared lengths of integer rows are below 2^53."""
+
+MIN_ENERGY = 1e-9
+"""Share of the squared row length below which an axis is not measured."""
+
+MIN_RELATIVE_EIGENVALUE = 1e-12
+"""Smallest eigenvalue of a covariance, relative to the largest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """Ledoit-Wolf estimate of a covariance in its principal axes."""
+
+    variances: Floats  # (d,): eigenvalues in decreasing order
+    axes: Floats  # (d, d): orthonormal eigenvectors as columns
+    identity_weight: float  # weight of the spherical target
+    identity_variance: float  # variance of the spherical target in every direction
+
+
+def shrunk_covariance(centred: Floats) -> Covariance:
+    """Return the covariance of centred rows, shrunk towards a multiple of the identity.
+
+    References
+    ----------
+    O. Ledoit and M. Wolf (2004). A well-conditioned estimator for large-dimensional covariance
+    matrices. Journal of Multivariate Analysis.
+    """
+    m, d = centred.shape
+    sample = centred.T @ centred / m
+    identity_variance = float(np.trace(sample)) / d
+    target = identity_variance * np.eye(d)
+    distance = np.sum((sample - target) ** 2)
+    # expected squared error of the sample covariance
+    squares = centred * centred
+    fourth_moments = np.sum(squares.T @ squares) / m
+    error = (fourth_moments - np.sum(sample**2)) / m
+    weight = 1.0
+    if distance > 0:
+        weight = min(1.0, max(0.0, error) / distance)
+    covariance = (1 - weight) * sample + weight * target
+    variances, axes = np.linalg.eigh(covariance)
+    largest = max(variances[-1], 0.0)
+    floor = MIN_RELATIVE_EIGENVALUE * largest + 1e-300
+    return Covariance(np.maximum(variances[::-1], floor), axes[:, ::-1], weight, identity_variance)
+
+
+def energy_shares(
+    variances: Floats, prior_variance: float, information: Floats, noise: float
+) -> Floats:
+    """Return the share of the squared row length that each axis gets (water-filling).
+
+    The shares minimise the expected squared error of the margin. An axis with prior variance V,
+    information h and noise variance N after scaling has the error V N / (N + h² V).
+
+    Parameters
+    ----------
+    variances : ndarray of float64, shape (n_axes,)
+        Variances of the rows along the axes.
+    prior_variance : float
+        Prior variance V of every coefficient.
+    information : ndarray of float64, shape (n_axes,)
+        Information h of the private rows about each coefficient.
+    noise : float
+        Noise variance of the label sums, in units of the squared row length.
+    """
+    scale = information + information**2 * prior_variance
+    gain = information * prior_variance * variances * math.sqrt(noise)
+
+    def shares(level: float) -> Floats:
+        """Return the shares at a water level, which need not sum to 1."""
+        return np.maximum(0, (gain / math.exp(level) - noise * variances) / scale)
+
+    top = math.log((information * prior_variance / math.sqrt(noise)).max())
+    level = brentq(lambda level: shares(level).sum() - 1, top - 80, top)
+    return shares(level)
+
+
+def expected_error(
+    variances: Floats, shares: Floats, prior_variance: float, information: Floats, noise: float
+) -> float:
+    """Return the expected squared error of the margin if axes are measured with given shares."""
+    measured = shares > MIN_ENERGY
+    error = prior_variance * variances
+    h = information[measured]
+    amplification = variances[measured] / shares[measured]
+    noise_variance = h + noise * amplification
+    signal_variance = h**2 * prior_variance
+    error[measured] *= noise_variance / (noise_variance + signal_variance)
+    return float(error.sum())
+
+
+def clipping_length(rows: Floats, shares: Floats, centre_rows: bool) -> float:
+    """Return a quantile of the lengths of new rows after scaling, cross-fitted over two halves.
+
+    Public rows look shorter than new rows in a basis that is fitted to them, so the basis of each
+    half is fitted to the other half.
+    """
+    m = len(rows)
+    if m < MIN_ROWS_FOR_QUANTILE:
+        return LENGTH_MARGIN * math.sqrt(shares.sum())
+    order = np.random.default_rng(0).permutation(m)
+    halves = order[: m // 2], order[m // 2 :]
+    n_axes = len(shares)
+    lengths = []
+    for fitted, held_out in (halves, halves[::-1]):
+        centre = rows[fitted].mean(axis=0) if centre_rows else 0.0
+        covariance = shrunk_covariance(rows[fitted] - centre)
+        scales = np.sqrt(shares / covariance.variances[:n_axes])
+        axes = covariance.axes[:, :n_axes] * scales
+        scaled = (rows[held_out] - centre) @ axes
+        lengths.append(np.linalg.norm(scaled, axis=1))
+    length = float(np.quantile(np.concatenate(lengths), CLIPPING_QUANTILE))
+    return length if length > 0 else LENGTH_MARGIN * math.sqrt(shares.sum())

@@ -1,0 +1,296 @@
+"""Private rows as integer vectors of bounded length, and the sums of these vectors.
+
+Every integer is a function of one row, of public numbers and of earlier releases. The proofs are in
+docs/proofs/linear.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skpublicdp.accounting import Sensitivity
+from skpublicdp.data.dataset import Dataset
+from skpublicdp.linear.design_columns import COLUMN_UNIT, MAX_DEVIATIONS, DesignColumns
+from skpublicdp.linear.glm_loss import GLMLoss
+from skpublicdp.typing import Floats, Integers
+
+LENGTH_BITS = 20
+"""Binary digits to which the length of an integer row is computed from its largest entry."""
+
+MARGIN_LENGTHS = 16
+"""Number of clipping lengths beyond which a row is shortened before its margin is computed."""
+
+SLOPE_BITS = 28
+"""Binary digits of the largest length of integer coefficients, so that integer margins are below
+2^53."""
+
+BLOCK_ROWS = 2**12
+"""Number of rows that are encoded at a time. Sums over a block are integers below 2^53."""
+
+
+def shorten(vectors: Floats, factor: float, limit: int) -> tuple[Floats, Floats]:
+    """Multiply integer vectors by a factor, round them, and bound their Euclidean lengths.
+
+    Parameters
+    ----------
+    vectors : ndarray of float64, shape (n, k)
+        Finite vectors, one per row. Those of private rows have integer entries below 2^53.
+    factor : float
+        Positive factor.
+    limit : int
+        Largest length of a returned vector. A longer vector is multiplied by a smaller factor.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, k)
+        Integer vectors with a squared length of at most ``limit**2``, which is checked in exact
+        arithmetic.
+    ndarray of float64, shape (n,)
+        Factor of each vector divided by `factor`, at most 1.
+    """
+    k = max(1, vectors.shape[1])
+    largest = np.abs(vectors).max(axis=1, initial=0.0)
+    _, exponents = np.frexp(largest)
+    # integers of at most LENGTH_BITS digits, whose sum of squares is exact in any order
+    leading = np.trunc(np.ldexp(vectors, LENGTH_BITS - exponents[:, None]))
+    leading_lengths = np.sqrt((leading * leading).sum(axis=1))
+    max_rounding = math.sqrt(k)  # truncation removes at most 1 from every entry
+    lengths = np.ldexp(leading_lengths + max_rounding, exponents - LENGTH_BITS)
+    room = limit - max_rounding / 2 - 1  # rounding adds at most 1/2 to every entry
+    factors = np.minimum(factor, room / lengths)
+    integers = np.rint(vectors * factors[:, None])
+    squared_lengths = (integers * integers).sum(axis=1)
+    is_short = squared_lengths <= float(limit) ** 2  # False for vectors that are not finite
+    integers[~is_short] = 0
+    weights = np.where(is_short, factors / factor, 0.0)
+    return integers, weights
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedRows:
+    """Integer vectors of rows, with the intercept in column 0, shape (n, 1 + n_axes)."""
+
+    weighted: Floats  # length of columns 1 and later at most `RowEncoder.limit`
+    # not weighted, but at most `MARGIN_LENGTHS` times as long; used for margins
+    plain: Floats
+    weights: Floats  # (n,): weights between 0 and 1
+
+
+@dataclass(frozen=True, eq=False)
+class RowEncoder:
+    """Encoder of rows as integer vectors along public axes, weighted by a public length."""
+
+    columns: DesignColumns
+    # (n_design, n_axes): integer matrix that maps standardised rows in units of 1 / COLUMN_UNIT to
+    # coordinates in units of 2^-exponent
+    matrix: Floats
+    exponent: int
+    limit: int  # integer that represents the clipping length, a power of two
+    intercept: int  # integer of the intercept column, or 0 without an intercept
+
+    @classmethod
+    def from_basis(
+        cls, columns: DesignColumns, basis: Floats, *, limit: int, has_intercept: bool
+    ) -> RowEncoder:
+        """Return an encoder that rounds a basis, which maps the clipping length to 1."""
+        largest = MAX_DEVIATIONS * COLUMN_UNIT  # largest integer of a standardised column
+        exact = basis * (limit / COLUMN_UNIT)
+        exponent = 0
+        sums = np.abs(exact).sum(axis=0).max(initial=0.0)
+        if sums > 0:
+            exponent = math.floor(51 - math.log2(largest * sums))
+        matrix = np.rint(np.ldexp(exact, exponent))
+        # coordinates and all of their partial sums are at most 2^53
+        while np.abs(matrix).sum(axis=0).max(initial=0.0) * largest > 2.0**53:
+            exponent -= 1
+            matrix = np.rint(np.ldexp(exact, exponent))
+        intercept = limit // 2 if has_intercept else 0
+        return cls(columns, matrix, exponent, limit, intercept)
+
+    @property
+    def n_coefficients(self) -> int:
+        """Number of coefficients, including the intercept."""
+        return 1 + self.matrix.shape[1]
+
+    @property
+    def has_intercept(self) -> bool:
+        """Whether rows have an intercept column. Otherwise, column 0 is 0."""
+        return self.intercept > 0
+
+    @property
+    def first_coefficient(self) -> int:
+        """Position of the first column that has a coefficient."""
+        return 0 if self.has_intercept else 1
+
+    @property
+    def intercept_value(self) -> float:
+        """Value of the intercept column, in units of the clipping length."""
+        return self.intercept / self.limit
+
+    @property
+    def basis(self) -> Floats:
+        """The rounded basis, which maps standardised rows to coordinates, shape (d, n_axes)."""
+        return np.ldexp(self.matrix * COLUMN_UNIT, -self.exponent) / self.limit
+
+    def encode(self, rows: Floats) -> EncodedRows:
+        """Return the integer vectors of rows that were encoded by the schema."""
+        return self._from_coordinates(self._coordinates(rows), self._factor)
+
+    def encode_weighted(self, rows: Floats) -> Floats:
+        """Return the weighted integer vectors of rows that were encoded by the schema."""
+        return self._weighted(self._coordinates(rows), self._factor)[0]
+
+    @property
+    def _factor(self) -> float:
+        """Factor from coordinates to integer vectors."""
+        return math.ldexp(1.0, -self.exponent)
+
+    def _coordinates(self, rows: Floats) -> Floats:
+        """Return the coordinates of rows along the axes, in units of 2^-exponent."""
+        standardised = COLUMN_UNIT * self.columns.standardised(rows)  # integers
+        # exact in any order of summation, since all partial sums are integers below 2^53
+        coordinates: Floats = standardised @ self.matrix
+        return coordinates
+
+    def _weighted(self, coordinates: Floats, factor: float) -> tuple[Floats, Floats]:
+        """Return the weighted integer vectors with the intercept in column 0, and the weights."""
+        weighted, weights = shorten(coordinates, factor, self.limit)
+        intercept = np.trunc(self.intercept * weights)
+        return np.column_stack([intercept, weighted]), weights
+
+    def encode_scaled(self, scaled: Floats) -> EncodedRows:
+        """Return the integer vectors of public rows in units of the clipping length."""
+        return self._from_coordinates(scaled, float(self.limit))
+
+    def _from_coordinates(self, coordinates: Floats, factor: float) -> EncodedRows:
+        """Return the integer vectors of rows with the given coordinates, times a factor."""
+        weighted, weights = self._weighted(coordinates, factor)
+        plain, _ = shorten(coordinates, factor, MARGIN_LENGTHS * self.limit)
+        intercept = np.full(len(weights), float(self.intercept))
+        return EncodedRows(weighted, np.column_stack([intercept, plain]), weights)
+
+
+def label_sum_sensitivity(loss: GLMLoss, limit: int, intercept: int, n_axes: int) -> Sensitivity:
+    """Return the sensitivity of the first release, by Lemmas 3 to 5 of docs/proofs/linear.md.
+
+    The limit and the intercept are those of a `RowEncoder` with the given number of axes.
+    """
+    levels = loss.levels
+    same_target = 20 * limit**2 + 4 * intercept**2
+    opposite_target = 16 * limit**2 + 16 * intercept**2
+    squared = levels**2 * max(same_target, opposite_target)
+    max_row_sum = math.isqrt(n_axes * limit**2) + 1
+    absolute = levels * (4 * intercept + 6 * max_row_sum)
+    if loss.releases_squares:
+        max_square = levels * limit // 2
+        squared += max_square**2
+        absolute += max_square
+    return Sensitivity(absolute, squared)
+
+
+def correction_sensitivity(limit: int, n_coefficients: int) -> Sensitivity:
+    """Return the sensitivity of a correction, by Lemma 6 of docs/proofs/linear.md."""
+    max_row_sum = math.isqrt(n_coefficients * limit**2) + 1
+    return Sensitivity(2 * max_row_sum, 4 * limit**2)
+
+
+def label_sums(data: Dataset, encoder: RowEncoder, loss: GLMLoss) -> Integers:
+    """Return the exact integers of the first release.
+
+    These are the sums of 2 t (a0, a) and of Y a over all private rows, where t is the integer
+    target between -Y and Y. For outcomes, the last entry is the sum of t², in units of 2 Y / limit.
+    """
+    levels = loss.levels
+    square_unit = encoder.limit // (2 * levels)
+
+    def of_block(rows: Floats, targets: Floats) -> Integers:
+        """Return the sums over one block of rows."""
+        weighted = encoder.encode_weighted(rows)
+        t = loss.integer_targets(targets)
+        sums = [2 * (t @ weighted), levels * weighted[:, 1:].sum(axis=0)]
+        if loss.releases_squares:
+            sums.append(np.atleast_1d(square_unit * (t @ t)))
+        return np.concatenate(sums).astype(np.int64)
+
+    return _sum_blocks(data, of_block)
+
+
+@dataclass(frozen=True, eq=False)
+class CorrectionTerms:
+    """Terms of a correction: the mean of a row at a released model, times the row, clipped.
+
+    The term of a row is p a - f, where p is its predicted mean at integer coefficients, a its
+    weighted integer vector, and f the public mean of these products.
+    """
+
+    loss: GLMLoss
+    coefficients: Floats  # (k,): integers
+    coefficient_exponent: int  # a margin is an integer times 2^-coefficient_exponent
+    public_mean: Floats  # (k,): integers in units of 1 / MEAN_UNIT
+    factor: float  # factor from integer terms to clipped integers
+    limit: int
+
+    def exact(self, weighted: Floats, plain: Floats) -> Floats:
+        """Return the terms before clipping, in units of 1 / MEAN_UNIT, shape (n, k)."""
+        # exact in any order of summation, since all partial sums are integers below 2^53
+        margins = np.ldexp(plain @ self.coefficients, -self.coefficient_exponent)
+        means = self.loss.integer_means(margins)
+        return means[:, None] * weighted - self.public_mean
+
+    def clipped(self, weighted: Floats, plain: Floats) -> Floats:
+        """Return the clipped integer terms, shape (n, k)."""
+        return shorten(self.exact(weighted, plain), self.factor, self.limit)[0]
+
+
+def integer_coefficients(coefficients: Floats, limit: int) -> tuple[Floats, int]:
+    """Return coefficients as integers of bounded length, and the exponent of their margins.
+
+    A margin is the product of an integer row and the integers, times two to the power of minus the
+    exponent. The limit is the integer that represents the clipping length.
+    """
+    length = float(np.linalg.norm(coefficients))
+    _, digits = math.frexp(length)
+    exponent = SLOPE_BITS - 1 - digits if length > 0 else 0
+    integers = np.rint(np.ldexp(coefficients, exponent))
+    squared_length = (integers * integers).sum()
+    if not squared_length <= 4.0**SLOPE_BITS:
+        integers = np.zeros_like(coefficients)  # coefficients that are not finite
+    row_exponent = limit.bit_length() - 1
+    return integers, exponent + row_exponent
+
+
+def correction_sums(data: Dataset, encoder: RowEncoder, terms: CorrectionTerms) -> Integers:
+    """Return the exact sums of the clipped terms over all private rows."""
+
+    def of_block(rows: Floats, targets: Floats) -> Integers:
+        """Return the sums over one block of rows."""
+        encoded = encoder.encode(rows)
+        return terms.clipped(encoded.weighted, encoded.plain).sum(axis=0).astype(np.int64)
+
+    return _sum_blocks(data, of_block)
+
+
+def _sum_blocks(data: Dataset, of_block: Callable[[Floats, Floats], Integers]) -> Integers:
+    """Return the sum of a function of blocks of rows over all private rows."""
+
+    def of_chunk(rows: Floats, targets: NDArray[np.generic]) -> Integers:
+        """Return the sum over one chunk, block by block."""
+        blocks = range(0, max(1, len(rows)), BLOCK_ROWS)
+        return np.sum(
+            [
+                of_block(
+                    rows[start : start + BLOCK_ROWS],
+                    np.asarray(targets[start : start + BLOCK_ROWS], dtype=np.float64),
+                )
+                for start in blocks
+            ],
+            axis=0,
+        )
+
+    table: Integers = data.fold(of_chunk)
+    return table
