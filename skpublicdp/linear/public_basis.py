@@ -85,15 +85,15 @@ def energy_shares(
         Noise variance of the label sums, in units of the squared row length.
     """
     scale = information + information**2 * prior_variance
-    gain = information * prior_variance * variances * math.sqrt(noise)
+    relative_gain = information / information.max()
 
-    def shares(level: float) -> Floats:
-        """Return the shares at a water level, which need not sum to 1."""
-        return np.maximum(0, (gain / math.exp(level) - noise * variances) / scale)
+    def shares(log_depth: float) -> Floats:
+        """Return the shares at a depth below the best axis's gain, which need not sum to 1."""
+        depth = math.exp(log_depth)
+        excess = relative_gain * np.expm1(depth) + (relative_gain - 1)  # exact for small depths
+        return np.maximum(0, noise * variances * excess / scale)
 
-    top = math.log((information * prior_variance / math.sqrt(noise)).max())
-    level = brentq(lambda level: shares(level).sum() - 1, top - 80, top)
-    return shares(level)
+    return shares(brentq(lambda log_depth: shares(log_depth).sum() - 1, -600, math.log(80)))
 
 
 def expected_error(

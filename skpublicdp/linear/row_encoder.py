@@ -34,12 +34,12 @@ BLOCK_ROWS = 2**12
 
 
 def shorten(vectors: Floats, factor: float, limit: int) -> tuple[Floats, Floats]:
-    """Multiply integer vectors by a factor, round them, and bound their Euclidean lengths.
+    """Multiply vectors by a factor, round them to integers, and bound their Euclidean lengths.
 
     Parameters
     ----------
     vectors : ndarray of float64, shape (n, k)
-        Finite vectors, one per row. Those of private rows have integer entries below 2^53.
+        One vector per row. Vectors that are not finite become 0.
     factor : float
         Positive factor.
     limit : int

@@ -298,6 +298,13 @@ class TestSteps:
                 moved[other] -= 0.01
                 assert expected_error(variances, moved, 0.5, information, 3.0) >= best
 
+    @pytest.mark.parametrize("noise", 10.0 ** np.arange(0, 60, 4))
+    def test_much_noise_leaves_the_best_axis(self, noise):
+        variances = np.array([1.0, 4.0, 2.0])
+        shares = energy_shares(variances, 0.5, 10 * variances, noise)
+        assert shares.sum() == pytest.approx(1)
+        assert shares.argmax() == 1
+
     def test_covariance_is_shrunk_as_much_as_it_is_uncertain(self):
         rng = np.random.default_rng(0)
         scales = np.array([3.0, 1.0, 0.3])

@@ -67,6 +67,17 @@ def exact_length(integers):
     return sum(int(value) ** 2 for value in integers)
 
 
+def test_a_constant_public_column_at_the_end_of_floats():
+    """The deviation of a private number overflows, and the scale of the column is infinite."""
+    public = np.column_stack([np.full(20, -1.5e308), np.arange(20.0)])
+    schema = build_schema(Table(public), [Table(public)], nullable=True)
+    columns = DesignColumns.from_public(schema, public, centred=True)
+    with np.errstate(all="raise"):
+        standardised = columns.standardised(np.array([[1.5e308, 1.5e308], [-1.5e308, -1.5e308]]))
+    assert np.abs(standardised).max() == 2**10
+    assert not standardised[:, 0].any()
+
+
 @pytest.mark.parametrize("bits", [10, 20])
 @pytest.mark.parametrize("has_intercept", [True, False])
 def test_rows_are_bounded_and_encoded_alone(bits, has_intercept):
