@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.stats import norm
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.metrics import roc_auc_score
 
 from skpublicdp import (
@@ -75,7 +75,7 @@ class TestLargeEpsilon:
                 model.set_params(n_labels=50)
             taken = inspect.signature(model.fit).parameters
             given = {"X_public": PUBLIC[:, :2]} if "X_public" in taken else {}
-            y = X[:400, 1] if "Regressor" in type(model).__name__ else Y[:400]
+            y = X[:400, 1] if is_regressor(model) else Y[:400]
             arguments = [X[:400, :2], y] if taken.get("y") else [X[:400, :2]]
             if "y" in taken and taken["y"].default is None:
                 arguments = arguments[:1]
