@@ -163,10 +163,13 @@ def fit_histograms(
 ) -> AdditiveFit:
     """Estimate the covariate shift, and fit an additive model to noisy histograms.
 
+    The shift test and the rounds together spend `share` of the budget. The strategy and the number
+    of rounds are planned for the noise of the whole budget.
+
     Parameters
     ----------
-    ledger : Ledger
-        Ledger that records the privacy loss of each release and draws the noise.
+    budget : StageBudget
+        Budget of the additive fit and of what follows it.
     share : Fraction
         Share of the budget that the shift test and the histograms may spend together.
     class_balance : float
@@ -197,7 +200,9 @@ def fit_histograms(
     )
     effective_rows, variance = data.rows.n * class_balance, strategy.noise_variance(budget, ledger)
     n_rounds = n_histogram_rounds(effective_rows, design.effective_size, variance)
-    for fraction in ROUND_SHARES[min(n_rounds, max_rounds or n_rounds)]:
+    if max_rounds is not None:
+        n_rounds = min(n_rounds, max_rounds)
+    for fraction in ROUND_SHARES[n_rounds]:
         fit.run_round(ledger, budget.fraction(share * fraction))
     return fit
 
