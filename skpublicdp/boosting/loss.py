@@ -1,10 +1,10 @@
 """Loss functions, with the mean outcome, gradient and hessian as functions of integer margins.
 
 The gradient v (y - mean) is that of the log-likelihood and therefore a direction of ascent. The
-hessian is the product of v and the derivative of the mean. The scale v depends on the margins alone
-and is chosen such that every gradient is bounded by 1/2 for any outcome. Hessians are at most 1/4,
-in units of `Loss.hessian_unit` (docs/proofs/moments.md). Gradients and hessians are integers in
-units of 1 / (2 MAX_GRADIENT).
+hessian is the product of v and the derivative of the mean. The scale v depends on the margins and,
+for clipped residuals, on a released dispersion. Every gradient is bounded by 1/2 for any outcome.
+Hessians are at most 1/4, in units of `Loss.hessian_unit` (docs/proofs/moments.md). Gradients and
+hessians are integers in units of 1 / (2 MAX_GRADIENT).
 """
 
 from __future__ import annotations
@@ -84,6 +84,10 @@ CLIPPING_GAIN = 2.0
 """Factor by which clipping the residuals is assumed to reduce the noise of a regression. With this
 reduction, Newton boosting needs half as many rows."""
 
+MIN_RATE = 1e-6
+"""Smallest rate at which the slopes of losses are compared, since slopes may be 0 at rates 0 and
+1."""
+
 MAX_RESIDUAL_DEVIATIONS = 2.0
 """Number of standard deviations at which residuals are clipped. Smaller values reduce the noise but
 bias the mean of skewed residuals (ablation: "regression, much")."""
@@ -109,6 +113,7 @@ class Loss(ABC):
         when one row is replaced.
     """
 
+    name: str  # value of the parameter `loss`, for outcomes
     n_targets: int = 1  # number of margins that each row has
     # whether trees can be drawn without noisy sums, with a label for each leaf
     has_labels: bool = True
@@ -294,6 +299,7 @@ class ScalarLoss(Loss):
         self, rates: Floats, outcome_range: OutcomeRange = DECLARED_RANGE
     ) -> Floats:
         """Return the slope of the logistic function at the rates, relative to that of this loss."""
+        rates = np.clip(rates, MIN_RATE, 1 - MIN_RATE)  # where all public outcomes are equal
         means = outcome_range.low + outcome_range.width * rates
         return outcome_range.width * (rates * (1 - rates) / self.slope(means))
 
@@ -367,7 +373,9 @@ class OutcomeLoss(ScalarLoss):
     def clipped(self, dispersion: float) -> OutcomeLoss:
         """Return a loss with clipped residuals if clipping reduces the noise, or else this loss."""
 
-    def usable_bounds(self, bounds: tuple[float, float], *, declared: bool) -> tuple[float, float]:
+    def usable_bounds(
+        self, bounds: tuple[float, float], public: Floats, *, declared: bool
+    ) -> tuple[float, float]:
         """Return the bounds of outcomes, given declared bounds or those of public outcomes."""
         return bounds
 
@@ -399,6 +407,7 @@ class SquaredLoss(OutcomeLoss):
     With this scaling, a margin has the same effect as log-odds if the mean is near 1/2.
     """
 
+    name = "squared_error"
     has_intervals = True
     output_name = "mean outcome"
     max_dispersion = 0.25
@@ -581,6 +590,7 @@ class PoissonLoss(OutcomeLoss):
         then larger relative to the noise. By default, residuals are not clipped.
     """
 
+    name = "poisson"
     output_name = "log of the mean outcome"
     max_dispersion = 1.0
 
@@ -634,7 +644,9 @@ class PoissonLoss(OutcomeLoss):
         """Return a loss with residuals clipped for a dispersion, where this reduces the noise."""
         return PoissonLoss(dispersion)
 
-    def usable_bounds(self, bounds: tuple[float, float], *, declared: bool) -> tuple[float, float]:
+    def usable_bounds(
+        self, bounds: tuple[float, float], public: Floats, *, declared: bool
+    ) -> tuple[float, float]:
         """Return bounds that begin at 0, or raise an error if declared bounds do not."""
         low, high = bounds
         if declared and low != 0:
@@ -642,7 +654,7 @@ class PoissonLoss(OutcomeLoss):
                 "outcome_bounds must begin at 0 for loss='poisson', whose outcomes are counts; got "
                 f"({low:g}, {high:g}). Pass outcome_bounds=(0, high)."
             )
-        if high <= 0:
+        if not declared and public.max() <= 0:
             raise ValueError(
                 "loss='poisson' needs positive public outcomes, or outcome_bounds=(0, high)."
             )
@@ -680,7 +692,7 @@ class PoissonLoss(OutcomeLoss):
 
 LOGISTIC, SQUARED, POISSON = LogisticLoss(), SquaredLoss(), PoissonLoss()
 
-OUTCOME_LOSSES: dict[str, OutcomeLoss] = {"squared_error": SQUARED, "poisson": POISSON}
+OUTCOME_LOSSES = {loss.name: loss for loss in (SQUARED, POISSON)}
 """Losses for outcomes, by the values of the parameter `loss` of `SemiPrivateBoostingRegressor`."""
 
 

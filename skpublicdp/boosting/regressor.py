@@ -295,6 +295,8 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         self.outcome_bounds_ = training.outcome_bounds
         self.intercept_ = float(self.intercept_[0])
         if fitted.residual_counts is None:  # the loss has no intervals
+            for name in ("_residual_fractions", "_prediction_variance", "_mean_variance"):
+                self.__dict__.pop(name, None)  # of an earlier fit
             return self
         self._residual_fractions = residual_fractions(fitted.residual_counts, training.rows.n)
         self._prediction_variance = PredictionVariance(fitted, self._output_unit)
@@ -365,9 +367,9 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         check_is_fitted(self)
         if not self._loss.has_intervals:
             raise ValueError(
-                f"interval needs loss='squared_error'; got loss={self.loss!r}, for which the "
-                "spread of outcomes depends on their mean. Fit a regressor with "
-                "loss='squared_error'."
+                "interval needs loss='squared_error', but the model was fitted with "
+                f"loss={self._loss.name!r}, for which the spread of outcomes depends on their "
+                "mean. Fit a regressor with loss='squared_error'."
             )
         binner, margins = self._binner, self._margins_rule()
         prediction_variance, mean_variance = self._prediction_variance, self._mean_variance
@@ -427,7 +429,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             published.
         """
         check_is_fitted(self)
-        return model_to_json(self, loss=self.loss, outcome_bounds=self.outcome_bounds_)
+        return model_to_json(self, loss=self._loss.name, outcome_bounds=self.outcome_bounds_)
 
     def __sklearn_tags__(self) -> Any:
         """Declare that low scores are expected on the small data sets of scikit-learn's checks."""

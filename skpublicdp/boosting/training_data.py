@@ -46,6 +46,9 @@ MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
 With fewer public outcomes, the bounds are the range of these outcomes, extended on either side by
 the fraction `RANGE_EXTENSION` of the range's length."""
 
+NOT_OUTCOMES = (np.datetime64, np.timedelta64, bytes)
+"""Types of entries of a list that are not numbers, although numpy would convert them to floats."""
+
 RANGE_EXTENSION = 0.1
 """Fraction by which the range of few public outcomes is extended, since private outcomes can lie
 outside this range."""
@@ -63,9 +66,14 @@ class RegressionTarget(TargetReader):
     def column(self, y: Any, name: str = "y") -> Floats:
         """Return the outcomes `y` as floats, shape (n,), where NaN marks missing outcomes."""
         refusal = RefusedError(_NOT_NUMBERS.format(name=name))
-        # numpy would infer the type of a list from all outcomes, so one would change the others
-        dtype = object if getattr(y, "dtype", None) is None else None
-        y = call_or_raise(np.asarray, y, dtype=dtype, error=refusal)
+        if isinstance(y, np.ma.MaskedArray):
+            y = call_or_raise(lambda: y.astype(np.float64).filled(np.nan), error=refusal)
+        elif getattr(y, "dtype", None) is None:
+            # numpy would infer the type of a list from all outcomes, so one would change the others
+            y = call_or_raise(np.asarray, y, dtype=object, error=refusal)
+            if any(isinstance(outcome, NOT_OUTCOMES) for outcome in y.ravel().tolist()):
+                raise refusal
+        y = call_or_raise(np.asarray, y, error=refusal)
         refuse_types(y, "outcomes, finite numbers")
         y = call_or_raise(check_array, y, dtype=np.float64, error=refusal, **NO_CHECKS)
         if y.shape[1:] == (1,):  # a single column
@@ -86,7 +94,10 @@ class RegressionTarget(TargetReader):
         if not np.isfinite(private).all() or not np.isfinite(labelled).all():
             raise RefusedError(_NOT_NUMBERS.format(name="y"))
         bounds = _target_bounds(self.bounds, labelled)
-        bounds = OUTCOME_LOSSES[self.loss].usable_bounds(bounds, declared=self.bounds is not None)
+        bounds = OUTCOME_LOSSES[self.loss].usable_bounds(
+            bounds, labelled, declared=self.bounds is not None
+        )
+        _check_width(*bounds)
         private_levels = _to_levels(private, *bounds)
         public_levels = _to_levels(labelled, *bounds)
         return Targets(private_levels, public_levels, is_labelled, bounds=bounds)
@@ -146,13 +157,18 @@ def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, f
         with np.errstate(over="ignore", invalid="ignore"):
             ends += np.array([-RANGE_EXTENSION, RANGE_EXTENSION]) * (ends[1] - ends[0])
     low, high = map(float, ends)
+    _check_width(low, high)
+    return low, high
+
+
+def _check_width(low: float, high: float) -> None:
+    """Raise ValueError if bounds of outcomes are too close together or too far apart."""
     if not MIN_OUTCOME_WIDTH <= high - low <= MAX_OUTCOME_WIDTH:
         raise ValueError(
             "Bounds cannot be derived from the public outcomes, because their range is zero, below "
             f"{MIN_OUTCOME_WIDTH:g} or above {MAX_OUTCOME_WIDTH:g}. Pass outcome_bounds=(low, "
             "high)."
         )
-    return low, high
 
 
 BinnedChunk: TypeAlias = tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]

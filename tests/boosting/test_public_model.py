@@ -546,3 +546,15 @@ def test_likelihoods():
     assert np.isclose(better - worse, 2 * np.log(2))
     labels = PublicLabels(np.arange(2), np.array([[0.0, 1.0]]))
     assert public_models._outcome_codes(labels).tolist() == [0.0, 1.0]
+
+
+@pytest.mark.filterwarnings("error:invalid value:RuntimeWarning")
+@pytest.mark.parametrize("label", [0, 1])
+def test_public_labels_of_one_class(label):
+    y_public = np.full(len(PUBLIC), label)
+    model = LogisticRegression().fit(PUBLIC, PUBLIC_Y)
+    clf = SemiPrivateBoostingClassifier(
+        epsilon=2, classes=[0, 1], public_model=model, random_state=0
+    ).fit(X, Y, X_public=PUBLIC, y_public=y_public)
+    assert np.isfinite(clf.public_weight_)
+    assert clf.score(X, Y) > 0.6

@@ -525,6 +525,28 @@ class TestCounts:
         assert ShapeDisplay.from_estimator(reg).label == "log of the mean outcome"
         assert -1 < reg.intercept_ < 1
 
+    def test_a_second_fit_keeps_nothing_of_the_first(self):
+        reg = fitted_counts(loss="squared_error")
+        assert json.loads(reg.set_params(loss="poisson").to_json())["loss"] == "squared_error"
+        reg.fit(*COUNTS[:2], X_public=COUNTS_PUBLIC[0])
+        assert set(vars(reg)) == set(vars(fitted_counts()))
+
+    def test_all_public_counts_are_zero(self):
+        zeros = np.zeros(len(COUNTS_PUBLIC[0]))
+        reg = fitted_counts(y_public=zeros, epsilon=10)
+        assert np.isfinite(reg.predict(COUNTS_NEW[0])).all()
+
+    @pytest.mark.parametrize(
+        ("n_public", "highest"), [(20, -1.0), (300, -1.0), (300, 5e-324), (300, 1e160)]
+    )
+    def test_public_counts_of_no_use(self, n_public, highest):
+        y_public = np.append(np.full(n_public - 1, -1.0), highest)
+        y_public[::3] = highest
+        with pytest.raises(ValueError, match=r"public outcomes"):
+            fitted_counts(
+                outcome_bounds=None, public=COUNTS_PUBLIC[0][:n_public], y_public=y_public
+            )
+
     def test_json_is_enough_to_predict(self):
         reg = fitted_counts(epsilon=10, method="moments")
         model = json.loads(reg.to_json())

@@ -631,6 +631,17 @@ def test_one_outcome_does_not_change_the_others(scalar):
     assert set(tables[0]) == {float(outcome)}
 
 
+@pytest.mark.parametrize("odd", [np.datetime64("2020"), np.timedelta64(3, "D"), b"1"])
+def test_dates_durations_and_bytes_are_no_outcomes(odd):
+    with pytest.raises(ValueError, match="non-numeric"):
+        RegressionTarget(bounds=(0, 1)).column([0.5, odd])
+
+
+def test_masked_outcomes_are_missing():
+    y = np.ma.masked_equal([1, 2, 3], 2)
+    np.testing.assert_array_equal(RegressionTarget(bounds=(0, 9)).column(y), [1, np.nan, 3])
+
+
 WHOLE = pd.DataFrame({"age": np.arange(40) % 20 + 20, "job": JOBS})
 
 
