@@ -625,6 +625,40 @@ def times_of_equal_rows():
     return [spread.min(), spread.max()]
 
 
+def linear_models(table, fit, *epsilons):
+    rows = committed("linear").fillna({"epsilon": 0.0})
+    rows = rows[(rows["table"] == table) & (rows["fit"] == fit)]
+    return rows.set_index("epsilon")["score"][[*epsilons]].to_numpy()
+
+
+UNLABELLED, LABELLED = (f"private, {kind} public rows" for kind in ("unlabelled", "labelled"))
+
+
+@quote(
+    "comparison",
+    r"has an AUC of (\.\d+), (\.\d+) and (\.\d+) at ε = 0\.1, 1 and 8\. "
+    r"With labelled public rows, it has (\.\d+), (\.\d+) and (\.\d+)\. "
+    r".*? alone reaches (\.\d+), so",
+)
+def areas_of_linear_models_of_embeddings():
+    for fit in (UNLABELLED, LABELLED):
+        yield from linear_models("embedding", fit, 0.1, 1, 8)
+    (public,) = linear_models("embedding", "public rows without privacy", 0)
+    yield public
+
+
+@quote("comparison", r"At ε = 8, the linear model has an AUC of (\.\d+)\.")
+def area_of_digits():
+    return linear_models("digits", UNLABELLED, 8)
+
+
+@quote("comparison", r"R² is (\.\d+) lower than .*? At ε = 1, it is (\.\d+) higher")
+def outcomes_beside_public_rows():
+    (public,) = linear_models("outcomes", "public rows without privacy", 0)
+    small, middle = linear_models("outcomes", LABELLED, 0.1, 1)
+    return [public - small, middle - public]
+
+
 # --- figures that follow from a formula
 
 
