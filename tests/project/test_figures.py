@@ -28,7 +28,7 @@ GUIDES = (
     *("hypotheses", "your_own_class", "faq", "how_many_public_rows", "public_rows", "scores"),
     *("selection", "pipelines", "project_budget", "mixed_populations", "few_labels", "scale"),
     *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses"),
-    *("getting_started", "glossary", "sharp_edges", "what_is_differential_privacy"),
+    *("embeddings", "getting_started", "glossary", "sharp_edges", "what_is_differential_privacy"),
     "why_believe_it",
 )
 PROOFS = (
@@ -632,6 +632,32 @@ def linear_models(table, fit, *epsilons):
 
 
 UNLABELLED, LABELLED = (f"private, {kind} public rows" for kind in ("unlabelled", "labelled"))
+
+
+def test_linear_models():
+    lines = dict(PLACE.findall(PAGES["embeddings"].read_text(encoding="utf-8")))["linear"]
+    shown = [re.findall(r"[-−]?0\.\d{3}", line) for line in lines.splitlines()[2:]]
+    tables = committed("linear")["table"].unique()
+    assert len(shown) == 2 * len(tables)
+    for row, (table, fit) in zip(
+        shown, itertools.product(tables, (UNLABELLED, LABELLED)), strict=True
+    ):
+        values = [*linear_models(table, fit, 0.1, 0.3, 1, 8, 30)]
+        if fit == UNLABELLED:
+            for rows in ("private", "public"):
+                values += [*linear_models(table, f"{rows} rows without privacy", 0)]
+        assert_shown([text.replace("−", "-") for text in row], values)
+
+
+@quote("embeddings", r"has standard errors \(up to (\.\d+)\)")
+def standard_errors_of_linear_models():
+    return [committed("linear")["standard error"].max()]
+
+
+@quote("embeddings", r"is better by (\.\d+) at ε = 0\.1 and by (\.\d+) at ε = 0\.3")
+def outcomes_behind_public_rows():
+    (public,) = linear_models("outcomes", "public rows without privacy", 0)
+    return public - linear_models("outcomes", LABELLED, 0.1, 0.3)
 
 
 @quote(
