@@ -20,6 +20,7 @@ SECTIONS = {
     "Start here": ("quickstart", "from_frame_to_model"),
     "Predict": (
         "income_boosting",
+        "embeddings",
         "few_labels",
         "covid_testing",
         "hypothesis_classes",

@@ -33,16 +33,17 @@ PRODUCT_TYPES = (
 def implementation_note(*, is_model: bool) -> str:
     """Return a statement about floating-point arithmetic and side channels.
 
-    It is used in cards and registry entries. Only models can result from boosting.
+    It is used in cards and registry entries. Only models can result from boosting or be linear.
     """
-    boosting = (
-        " The residuals of boosting are computed in floating point, each from one row and the "
-        "released model alone, and are rounded to integers before they are added up."
+    models = (
+        " The residuals of boosting and the rows of linear models are computed in floating point, "
+        "each from one private row, public rows and released values alone, and are rounded to "
+        "integers before they are added up."
     )
     return (
         "Every draw and every noise value is determined in exact integer and rational arithmetic. "
         "Floating point is used only where an error bound proves that the result is the same."
-        f"{boosting if is_model else ''} Running times are not protected."
+        f"{models if is_model else ''} Running times are not protected."
     )
 
 

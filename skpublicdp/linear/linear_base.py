@@ -29,6 +29,9 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Floats
 
+MAX_EXPLAINED = 10
+"""Maximum number of coefficients that are listed in the description of a model."""
+
 
 class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
     """Base class of linear models.
@@ -112,6 +115,36 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             assumptions=(f"{public_facts} may be known", *data.assumptions)
         )
         return data
+
+    coef_: Floats
+    intercept_: Any
+
+    def explain(self) -> str:
+        """Describe the model as text.
+
+        Returns
+        -------
+        str
+            The intercept and the ten coefficients with the largest effect of one standard deviation
+            of the public rows, followed by the number of the remaining ones. The text may be
+            published.
+        """
+        check_is_fitted(self)
+        slopes, coefficients = self._model.slopes, np.ravel(self.coef_)
+        ranking = np.argsort(-np.abs(slopes), kind="stable")
+        ranking = ranking[slopes[ranking] != 0]
+        intercept = float(np.ravel(self.intercept_)[0])
+        lines = [f"{self._predicted_quantity()}: {intercept:+.3g} if all columns are 0"]
+        for index in ranking[:MAX_EXPLAINED]:
+            lines.append(f"  {coefficients[index]:+.3g} × {self.coef_names_[index]}")
+        n_remaining = len(ranking) - MAX_EXPLAINED
+        if n_remaining > 0:
+            lines.append(f"  ... ({n_remaining} smaller terms)")
+        return "\n".join(lines)
+
+    def _predicted_quantity(self) -> str:
+        """Return the name of the quantity that the linear model predicts."""
+        raise NotImplementedError
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:

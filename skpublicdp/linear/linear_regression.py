@@ -234,6 +234,9 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         """
         return predict_batches(self, X, self._rule())
 
+    def _predicted_quantity(self) -> str:
+        return "outcome"
+
     def _read_target(self, y: Any) -> NDArray[Any]:
         return RegressionTarget(self.outcome_bounds).column(y)
 

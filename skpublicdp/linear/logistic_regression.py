@@ -288,6 +288,9 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         """
         return predict_batches(self, X, self._rule())
 
+    def _predicted_quantity(self) -> str:
+        return f"log-odds of {self.classes_[1]}"
+
     def _rule(self) -> Rule:
         """Return the function that maps a table to the predicted labels."""
         rule = self._prediction_rule(lambda margins: margins > 0)

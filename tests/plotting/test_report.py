@@ -29,6 +29,8 @@ from skpublicdp import (
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
+    SemiPrivateLinearRegression,
+    SemiPrivateLogisticRegression,
     SubsamplingActiveLearner,
 )
 from skpublicdp.accounting import Pure
@@ -95,6 +97,12 @@ def fitted(kind):
         "regressor": lambda: SemiPrivateBoostingRegressor(
             outcome_bounds=(-3, 3), random_state=SEED
         ).fit(X, X[:, 0], X_public=PUBLIC),
+        "logistic": lambda: SemiPrivateLogisticRegression(random_state=SEED).fit(
+            X, Y, X_public=PUBLIC
+        ),
+        "linear": lambda: SemiPrivateLinearRegression(
+            outcome_bounds=(-3, 3), random_state=SEED
+        ).fit(X, X[:, 0], X_public=PUBLIC),
         "generic": lambda: GenericLearnerClassifier(random_state=SEED).fit(
             X, np.where(np.arange(600) < 400, X[:, 0] > 0, -1), X_public=PUBLIC
         ),
@@ -129,7 +137,7 @@ NIST = [
 ]
 KINDS = [
     *("tree", "boosting", "three", "votes", "regressor", "generic", "ppm", "active", "boost"),
-    *("release", "search", "sanitizer", "no public rows"),
+    *("release", "search", "sanitizer", "no public rows", "logistic", "linear"),
 ]
 quiet = pytest.mark.filterwarnings("ignore::UserWarning")
 
@@ -163,9 +171,11 @@ def test_every_estimator_has_a_page_of_its_own(kind, tmp_path):
         assert str(estimator.hypothesis_) in page.text
     if hasattr(estimator, "explain"):
         assert estimator.explain() in page.text
+    if hasattr(estimator, "drift_"):
         drift = estimator.drift_
         assert ("was not compared" if drift is None else f"drift_ is {drift:.1f}") in page.text
     headings = re.findall("<h2>(.*?)</h2>", text)
+    assert ("Synthetic rows" in page.text) == (kind == "sanitizer")
     shown = "Model" if is_classifier(estimator) or is_regressor(estimator) else "Release"
     assert headings == [shown, *NIST, "Settings"]
     assert f"<title>{shown} card: {type(estimator).__name__}</title>" in text

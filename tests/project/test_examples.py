@@ -42,7 +42,10 @@ def run(tmp_path, capsys):
     return run
 
 
-WITHOUT_DATA = ("alpha_tradeoff", "project_budget", "attack_and_defence", "larger_than_memory")
+WITHOUT_DATA = (
+    *("alpha_tradeoff", "project_budget", "attack_and_defence", "larger_than_memory"),
+    "embeddings",
+)
 
 
 @pytest.mark.parametrize(
@@ -225,6 +228,20 @@ def test_public_rows_drift(run):
     assert warned
     assert 4 * released < alone
     assert worth < 50
+
+
+def test_embeddings(run):
+    printed, _ = run("embeddings", epsilons=(0.3,))
+    lines = printed.splitlines()
+    starts = ("  linear  ", "  linear, labelled", "  boosting", "  labelled public rows alone")
+    found = [float(line.split()[-1]) for line in lines if line.startswith(starts)]
+    simulated, digits = found[:4], found[4:]
+    linear, labelled, boosting, public = simulated
+    assert labelled > linear > boosting
+    assert labelled > public - 0.02
+    linear, labelled, boosting, public = digits
+    assert public > boosting > linear
+    assert labelled > public - 0.02
 
 
 def test_no_public_rows(run):

@@ -28,7 +28,7 @@ GUIDES = (
     *("hypotheses", "your_own_class", "faq", "how_many_public_rows", "public_rows", "scores"),
     *("selection", "pipelines", "project_budget", "mixed_populations", "few_labels", "scale"),
     *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses"),
-    *("getting_started", "glossary", "sharp_edges", "what_is_differential_privacy"),
+    *("embeddings", "getting_started", "glossary", "sharp_edges", "what_is_differential_privacy"),
     "why_believe_it",
 )
 PROOFS = (
@@ -623,6 +623,66 @@ def times_of_equal_rows():
     is_equal = table["subject"].str.endswith("and all rows equal")
     spread = 100 * found[table["measure"].str.startswith("ratio of median times") & is_equal]
     return [spread.min(), spread.max()]
+
+
+def linear_models(table, fit, *epsilons):
+    rows = committed("linear").fillna({"epsilon": 0.0})
+    rows = rows[(rows["table"] == table) & (rows["fit"] == fit)]
+    return rows.set_index("epsilon")["score"][[*epsilons]].to_numpy()
+
+
+UNLABELLED, LABELLED = (f"private, {kind} public rows" for kind in ("unlabelled", "labelled"))
+
+
+def test_linear_models():
+    lines = dict(PLACE.findall(PAGES["embeddings"].read_text(encoding="utf-8")))["linear"]
+    shown = [re.findall(r"[-−]?0\.\d{3}", line) for line in lines.splitlines()[2:]]
+    tables = committed("linear")["table"].unique()
+    assert len(shown) == 2 * len(tables)
+    for row, (table, fit) in zip(
+        shown, itertools.product(tables, (UNLABELLED, LABELLED)), strict=True
+    ):
+        values = [*linear_models(table, fit, 0.1, 0.3, 1, 8, 30)]
+        if fit == UNLABELLED:
+            for rows in ("private", "public"):
+                values += [*linear_models(table, f"{rows} rows without privacy", 0)]
+        assert_shown([text.replace("−", "-") for text in row], values)
+
+
+@quote("embeddings", r"has standard errors \(up to (\.\d+)\)")
+def standard_errors_of_linear_models():
+    return [committed("linear")["standard error"].max()]
+
+
+@quote("embeddings", r"is better by (\.\d+) at ε = 0\.1 and by (\.\d+) at ε = 0\.3")
+def outcomes_behind_public_rows():
+    (public,) = linear_models("outcomes", "public rows without privacy", 0)
+    return public - linear_models("outcomes", LABELLED, 0.1, 0.3)
+
+
+@quote(
+    "comparison",
+    r"has an AUC of (\.\d+), (\.\d+) and (\.\d+) at ε = 0\.1, 1 and 8\. "
+    r"With labelled public rows, it has (\.\d+), (\.\d+) and (\.\d+)\. "
+    r".*? alone reaches (\.\d+), so",
+)
+def areas_of_linear_models_of_embeddings():
+    for fit in (UNLABELLED, LABELLED):
+        yield from linear_models("embedding", fit, 0.1, 1, 8)
+    (public,) = linear_models("embedding", "public rows without privacy", 0)
+    yield public
+
+
+@quote("comparison", r"At ε = 8, the linear model has an AUC of (\.\d+)\.")
+def area_of_digits():
+    return linear_models("digits", UNLABELLED, 8)
+
+
+@quote("comparison", r"R² is (\.\d+) lower than .*? At ε = 1, it is (\.\d+) higher")
+def outcomes_beside_public_rows():
+    (public,) = linear_models("outcomes", "public rows without privacy", 0)
+    small, middle = linear_models("outcomes", LABELLED, 0.1, 1)
+    return [public - small, middle - public]
 
 
 # --- figures that follow from a formula

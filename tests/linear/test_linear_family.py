@@ -1,0 +1,159 @@
+"""Linear models within other estimators of this package and of scikit-learn."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from skpublicdp import (
+    LabelBoostClassifier,
+    PrivacyBudget,
+    PublicFit,
+    SemiPrivateBoostingClassifier,
+    SemiPrivateLinearRegression,
+    SemiPrivateLogisticRegression,
+    SubsamplingActiveLearner,
+)
+from skpublicdp.metrics import private_scores
+from skpublicdp.model_selection import SemiPrivateSearchCV, check_pipeline
+from tests.linear.test_linear import (
+    OUTCOMES,
+    OUTCOMES_PUBLIC,
+    OUTCOMES_TEST,
+    PUBLIC,
+    TEST,
+    Y_TEST,
+    X,
+    Y,
+)
+
+LOGISTIC = SemiPrivateLogisticRegression(epsilon=2, random_state=0)
+LINEAR = SemiPrivateLinearRegression(epsilon=2, outcome_bounds=(-20, 20), random_state=0)
+FEW_LABELS = np.where(np.arange(len(X)) < 3000, Y, -1)
+NAMES = np.array(["low", "middle", "top"])
+
+
+def thirds(outcomes):
+    return NAMES[np.digitize(outcomes, [-2, 2])]
+
+
+@pytest.fixture(autouse=True)
+def _routing():
+    with sklearn.config_context(enable_metadata_routing=True):
+        yield
+
+
+class TestSelection:
+    def test_private_search_among_kinds(self):
+        candidates = [SemiPrivateLogisticRegression(), SemiPrivateBoostingClassifier()]
+        search = SemiPrivateSearchCV(
+            make_pipeline(PublicFit(StandardScaler()), candidates[0]),
+            {"semiprivatelogisticregression": candidates},
+            epsilon=4,
+            delta=1e-6,
+            random_state=0,
+        )
+        search.fit(X, Y, X_public=PUBLIC)
+        assert (search.privacy_.epsilon, search.privacy_.delta) == (4, 1e-6)
+        assert isinstance(search.best_estimator_[-1], SemiPrivateLogisticRegression)
+        assert search.score(TEST, Y_TEST) > 0.85
+
+    def test_private_search_of_a_parameter(self):
+        search = SemiPrivateSearchCV(
+            SemiPrivateLogisticRegression(), {"fit_intercept": [True, False]}, random_state=0
+        )
+        search.fit(X, Y, X_public=PUBLIC)
+        assert (search.privacy_.epsilon, search.privacy_.delta) == (1, 0)
+        assert search.best_estimator_.privacy_.delta == 0
+
+    def test_private_search_has_one_epsilon(self):
+        search = SemiPrivateSearchCV(SemiPrivateLogisticRegression(), {"epsilon": [1, 2]})
+        with pytest.raises(ValueError, match="epsilon"):
+            search.fit(X, Y, X_public=PUBLIC)
+
+    @pytest.mark.parametrize(("learner", "y"), [(LOGISTIC, Y), (LINEAR, OUTCOMES)])
+    def test_grid_search_and_cross_validation(self, learner, y):
+        search = GridSearchCV(learner, {"epsilon": [0.1, 5]}, cv=3).fit(X, y, X_public=PUBLIC)
+        assert search.best_params_ == {"epsilon": 5}
+        scores = cross_val_score(learner, X, y, cv=3, params={"X_public": PUBLIC})
+        assert scores.min() > 0.7
+
+
+class TestLearners:
+    def test_label_boost(self):
+        learner = LabelBoostClassifier(SemiPrivateLogisticRegression(), epsilon=4, random_state=0)
+        learner.fit(X, FEW_LABELS, X_public=PUBLIC)
+        assert isinstance(learner.estimator_, SemiPrivateLogisticRegression)
+        assert learner.privacy_.epsilon == 4
+        assert learner.score(TEST, Y_TEST) > 0.8
+
+    def test_active_learner(self):
+        learner = SubsamplingActiveLearner(
+            SemiPrivateLogisticRegression(), n_labels=1500, epsilon=2, random_state=0
+        )
+        queried = learner.query(X)
+        y = np.full(len(X), -1)
+        y[queried] = Y[queried]
+        learner.fit(X, y, X_public=PUBLIC)
+        assert learner.privacy_.epsilon == 2
+        assert learner.score(TEST, Y_TEST) > 0.75
+
+    def test_one_per_label(self):
+        budget = PrivacyBudget(6, 3e-6)
+        base = SemiPrivateLogisticRegression(epsilon=2, delta=1e-6, budget=budget)
+        learner = OneVsRestClassifier(base).fit(X, thirds(OUTCOMES), X_public=PUBLIC)
+        assert learner.score(TEST, thirds(OUTCOMES_TEST)) > 0.75
+        assert [part.privacy_.n_public for part in learner.estimators_] == [250] * 3
+        assert len(budget.ledger) == 3
+
+    def test_one_per_label_with_labelled_public_rows(self):
+        rows, outcomes = np.vstack([PUBLIC, X]), np.append(OUTCOMES_PUBLIC, OUTCOMES)
+        is_public = np.arange(len(rows)) < len(PUBLIC)
+        base = SemiPrivateLogisticRegression(epsilon=0.1, random_state=0)
+        learner = OneVsRestClassifier(base).fit(rows, thirds(outcomes), is_public=is_public)
+        assert [part.privacy_.n_public for part in learner.estimators_] == [250] * 3
+        assert learner.score(TEST, thirds(OUTCOMES_TEST)) > 0.75
+
+
+def test_private_scores():
+    model = LOGISTIC.fit(X, Y, X_public=PUBLIC)
+    scores = private_scores(model, TEST, Y_TEST, epsilon=1, random_state=0)
+    assert scores.accuracy == pytest.approx(model.score(TEST, Y_TEST), abs=0.02)
+    model = LINEAR.fit(X, OUTCOMES, X_public=PUBLIC)
+    scores = private_scores(model, TEST, OUTCOMES_TEST, epsilon=8, random_state=0)
+    assert scores.r2 == pytest.approx(model.score(TEST, OUTCOMES_TEST), abs=0.05)
+
+
+def test_check_pipeline():
+    good = make_pipeline(PublicFit(StandardScaler()), LOGISTIC, transform_input=["X_public"])
+    assert check_pipeline(good) == []
+    (finding,) = check_pipeline(CalibratedClassifierCV(LOGISTIC))
+    assert "not private at any" in finding.problem
+    (finding,) = check_pipeline(OneVsRestClassifier(LOGISTIC))
+    assert "costs k·ε" in finding.problem
+
+
+class TestExplain:
+    def test_of_labels(self):
+        learner = SemiPrivateLogisticRegression(epsilon=20, random_state=0)
+        text = learner.fit(X, Y, X_public=PUBLIC).explain()
+        first, *lines, last = text.splitlines()
+        assert first == f"log-odds of 1: {learner.intercept_[0]:+.3g} if all columns are 0"
+        effects = np.abs(learner.coef_[0] * PUBLIC.std(axis=0))
+        largest = np.argsort(-effects)[:10]
+        assert lines == [f"  {learner.coef_[0, index]:+.3g} × x{index}" for index in largest]
+        assert last == "  ... (20 smaller terms)"
+
+    def test_of_outcomes_and_categories(self):
+        rng = np.random.default_rng(0)
+        rows = pd.DataFrame({"city": rng.choice(["Bern", "Rome"], 3000)})
+        learner = SemiPrivateLinearRegression(epsilon=20, outcome_bounds=(0, 10), random_state=0)
+        learner.fit(rows[200:], 4.0 + 3 * (rows["city"] == "Rome")[200:], X_public=rows[:200])
+        lines = learner.explain().splitlines()
+        assert lines[0].startswith("outcome: +")
+        assert {line.partition(" × ")[2] for line in lines[1:]} == {"city=Bern", "city=Rome"}
