@@ -64,7 +64,6 @@ DOCUMENTATION_URL = ""
 
 PROOF_TITLES = {
     "generic_learner": "Learning from unlabelled private rows",
-    "linear": "Linear models: noisy sums along public axes",
     "label_boost": "Relabelling private rows",
     "linear": "Linear models: noisy sums along public axes",
     "mixtures": "Errors on mixtures of private and public populations",
