@@ -33,6 +33,7 @@ for name in skpublicdp.__all__:
     arguments = {"SemiPrivateSearchCV": [skpublicdp.SemiPrivateClassifier(), {"alpha": [0.1, 0.2]}]}
     settings = {
         "SemiPrivateBoostingRegressor": {"outcome_bounds": (0, 1)},
+        "SemiPrivateLinearRegression": {"outcome_bounds": (0, 1)},
         "SubsamplingActiveLearner": {"n_labels": 50},
     }
     estimator = made(*arguments.get(name, []), **settings.get(name, {}))
