@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import brentq
 
+from skpublicdp._internal.reproducible import with_stable_signs
 from skpublicdp.typing import Floats
 
 CLIPPING_QUANTILE = 0.8
@@ -23,6 +24,9 @@ MAX_AXES = 2**12
 
 MIN_ENERGY = 1e-9
 """Share of the squared row length below which an axis is not measured."""
+
+EQUAL_VARIANCES = 1e-9
+"""Relative difference below which variances count as equal."""
 
 MIN_RELATIVE_EIGENVALUE = 1e-12
 """Smallest eigenvalue of a covariance, relative to the largest."""
@@ -62,7 +66,30 @@ def shrunk_covariance(centred: Floats) -> Covariance:
     variances, axes = np.linalg.eigh(covariance)
     largest = max(variances[-1], 0.0)
     floor = MIN_RELATIVE_EIGENVALUE * largest + 1e-300
-    return Covariance(np.maximum(variances[::-1], floor), axes[:, ::-1], weight, identity_variance)
+    variances = np.maximum(variances[::-1], floor)
+    return Covariance(variances, _stable_axes(variances, axes[:, ::-1]), weight, identity_variance)
+
+
+def _stable_axes(variances: Floats, axes: Floats) -> Floats:
+    """Turn axes if some have equal variance, since linear algebra libraries turn them differently.
+
+    This is so with fewer rows than columns. The first entries of axes of equal variance then form a
+    lower triangular matrix with a positive diagonal, and the signs of all axes are fixed.
+    """
+    is_smaller = np.diff(variances) < -EQUAL_VARIANCES * variances[0]
+    if is_smaller.all():  # libraries were seen to agree
+        return axes
+    stable = with_stable_signs(axes.T).T
+    starts = 1 + np.flatnonzero(is_smaller)
+    for group in np.split(np.arange(len(variances)), starts):
+        k = len(group)
+        if k == 1:
+            continue
+        equal_axes = axes[:, group]  # (d, k)
+        rotation, triangle = np.linalg.qr(equal_axes[:k].T)
+        signs = np.where(np.diag(triangle) < 0, -1.0, 1.0)
+        stable[:, group] = equal_axes @ (rotation * signs)
+    return stable
 
 
 def energy_shares(

@@ -313,6 +313,25 @@ class TestSteps:
         assert many.identity_weight < 0.01 < few.identity_weight
         np.testing.assert_allclose(np.sqrt(many.variances), scales, rtol=0.05)
 
+    def test_axes_of_equal_variance_do_not_depend_on_the_library(self, monkeypatch):
+        """Any rotation of the axes of equal variance is an eigendecomposition, too."""
+        rows = np.random.default_rng(0).normal(size=(10, 30))
+        expected = shrunk_covariance(rows)
+        eigh = np.linalg.eigh
+
+        def turned(matrix):
+            values, vectors = eigh(matrix)
+            n_equal = int((values < values[0] * (1 + 1e-9)).sum())
+            turn = np.linalg.qr(np.random.default_rng(1).normal(size=(n_equal, n_equal)))[0]
+            vectors[:, :n_equal] = vectors[:, :n_equal] @ turn
+            vectors[:, n_equal::2] *= -1
+            return values, vectors
+
+        monkeypatch.setattr(np.linalg, "eigh", turned)
+        found = shrunk_covariance(rows)
+        np.testing.assert_allclose(found.axes, expected.axes, atol=1e-9)
+        assert np.allclose(found.axes.T @ found.axes, np.eye(30))
+
     def test_misfit_is_the_factor_of_the_variance(self):
         differences = np.random.default_rng(0).normal(size=4000)
         ones = np.ones(4000)
