@@ -52,25 +52,6 @@ GROUP_PARAMETERS: dict[str, Any] = {
 """Parameter constraints of estimators that can protect persons with several rows."""
 
 
-MIN_OUTCOME_WIDTH, MAX_OUTCOME_WIDTH = 1e-150, 1e150
-"""Limits of the distance of outcome bounds, so that squares neither underflow nor overflow."""
-
-
-def read_outcome_bounds(bounds: Any) -> tuple[float, float]:
-    """Return declared outcome bounds as a pair of floats, or raise ValueError."""
-    ends = np.asarray(bounds, dtype=np.float64)
-    if ends.shape != (2,) or not np.isfinite(ends).all() or not ends[0] < ends[1]:
-        raise ValueError("outcome_bounds must be a finite pair (low, high) with low < high.")
-    low, high = ends.tolist()  # Python's numbers, whose overflow causes no warning
-    if not MIN_OUTCOME_WIDTH <= high - low <= MAX_OUTCOME_WIDTH:
-        raise ValueError(
-            f"outcome_bounds must be between {MIN_OUTCOME_WIDTH:g} and {MAX_OUTCOME_WIDTH:g} "
-            f"apart; got {low:g} and {high:g}. Multiply the outcomes and their bounds by a "
-            "constant."
-        )
-    return low, high
-
-
 def check_parameters(estimator: Any) -> None:
     """Validate the parameters of an estimator against its `_parameter_constraints`."""
     constraints, parameters = estimator._parameter_constraints, estimator.get_params(deep=False)

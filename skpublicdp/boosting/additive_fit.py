@@ -35,7 +35,6 @@ from skpublicdp.boosting.budget_split import (
     N_BINS_UNBALANCED,
     ROUND_SHARES,
     TREE_TRIALS,
-    StageBudget,
     TreeTrial,
     choose_trial,
     n_histogram_rounds,
@@ -78,6 +77,7 @@ from skpublicdp.boosting.outcome_histogram import noisy_start, restrict_outcomes
 from skpublicdp.boosting.private_trees import PrivateTreeBooster
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Floats, Mask
 
 

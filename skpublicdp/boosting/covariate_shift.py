@@ -16,7 +16,7 @@ from scipy.stats import chi2, rankdata
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows, row_space, whiten_and_reduce
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import Binner, n_removable_rows
-from skpublicdp.boosting.budget_split import N_BINS, StageBudget, shift_share
+from skpublicdp.boosting.budget_split import N_BINS, shift_share
 from skpublicdp.boosting.histograms import (
     BOOSTING_PROOF,
     STRATEGY_UNIT,
@@ -26,6 +26,7 @@ from skpublicdp.boosting.histograms import (
 )
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Floats, Integers, Mask
 
 FALSE_ALARM_RATE = 0.01

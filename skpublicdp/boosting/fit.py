@@ -17,16 +17,14 @@ from skpublicdp.boosting.budget_split import (
     MIN_HISTOGRAM_SHARE,
     MIN_SIGNAL,
     N_PASSES,
-    StageBudget,
     can_afford_boosting,
     effects_below_noise,
     label_effects_below_noise,
-    make_stage_budget,
     signal_to_noise,
 )
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.histograms import STRATEGY_UNIT, count_sensitivity
-from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS
+from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.monotone import Directions, project_monotone
 from skpublicdp.boosting.newton import fit_newton
 from skpublicdp.boosting.outcome_histogram import (
@@ -37,9 +35,11 @@ from skpublicdp.boosting.outcome_histogram import (
 from skpublicdp.boosting.private_trees import fit_trees
 from skpublicdp.boosting.stacking import STACKING_SHARE, stack_public_model
 from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.data.outcomes import TARGET_LEVELS
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.stage_budget import StageBudget, make_stage_budget
 
 
 class Algorithm(Enum):

@@ -17,10 +17,11 @@ from skpublicdp.accounting import Event, Sensitivity
 from skpublicdp.boosting.additive_posterior import WeightedPublicRows, prior_covariances
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import BinCodes, Binner
-from skpublicdp.boosting.budget_split import BALANCED, MISMATCH, StageBudget
+from skpublicdp.boosting.budget_split import BALANCED, MISMATCH
 from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel, scaled_gradients
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Floats, Integers
 
 STRATEGY_UNIT = 32

@@ -27,11 +27,11 @@ from skpublicdp.boosting.model import (
     MAX_GRADIENT,
     MAX_MARGIN,
     SIGMOID_TABLE,
-    TARGET_LEVELS,
     AdditiveModel,
     gradient_scale,
     probabilities,
 )
+from skpublicdp.data.outcomes import TARGET_LEVELS
 from skpublicdp.typing import Floats
 
 

@@ -21,9 +21,6 @@ MARGIN_UNIT = 1024
 """Integer that represents a margin of 1 in log-odds. Because scores are integers, their sums are
 exact."""
 
-TARGET_LEVELS = 4096
-"""Number of steps between 0 and 1 in encoded outcomes, which are multiples of 1 / TARGET_LEVELS."""
-
 MAX_MARGIN = 16 * MARGIN_UNIT
 """Upper bound on the absolute margin in lookup tables. At ±16, the probability is within 1.2e-7 of
 0 or 1."""

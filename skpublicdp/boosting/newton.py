@@ -37,7 +37,6 @@ from skpublicdp.boosting.budget_split import (
     CLASS_COUNT_SHARE,
     N_BINS,
     N_PASSES,
-    StageBudget,
     additive_share,
     can_afford_boosting,
     subsample_size,
@@ -65,6 +64,7 @@ from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.data.binning import snap_to_edges
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Floats, Integers
 
 SPLIT_LEVELS = 6

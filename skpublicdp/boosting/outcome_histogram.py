@@ -12,13 +12,15 @@ from scipy.interpolate import PchipInterpolator
 
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.boosting.binned import BinnedData
-from skpublicdp.boosting.budget_split import CLASS_COUNT_SHARE, StageBudget
+from skpublicdp.boosting.budget_split import CLASS_COUNT_SHARE
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.histograms import BOOSTING_PROOF, noisy_class_balance
 from skpublicdp.boosting.loss import DECLARED_RANGE, OutcomeLoss, OutcomeRange
-from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS, AdditiveModel
+from skpublicdp.boosting.model import MAX_GRADIENT, AdditiveModel
 from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.data.outcomes import TARGET_LEVELS
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Floats, Integers
 
 RESIDUAL_SHARE = Fraction(1, 25)

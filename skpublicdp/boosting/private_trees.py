@@ -30,9 +30,7 @@ from skpublicdp.boosting.budget_split import (
     MAX_SHIFT_SHARE,
     MAX_TREES,
     N_BINS,
-    StageBudget,
     basic_composition_is_better,
-    make_stage_budget,
     n_measured_trees,
     n_voting_trees,
     signal_to_noise,
@@ -53,6 +51,7 @@ from skpublicdp.boosting.model import (
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.hypotheses.trees import DecisionTree, TreeCover
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.stage_budget import StageBudget, make_stage_budget
 from skpublicdp.typing import Floats, Integers
 
 MAX_ROW_WEIGHT = 16

@@ -20,7 +20,7 @@ from skpublicdp.boosting.base import SemiPrivateBoosting
 from skpublicdp.boosting.export import model_to_json
 from skpublicdp.boosting.loss import OUTCOME_LOSSES, Loss
 from skpublicdp.boosting.outcome_histogram import residual_fractions, residual_quantiles
-from skpublicdp.boosting.training_data import RegressionTarget
+from skpublicdp.boosting.training_data import LossTarget
 from skpublicdp.boosting.uncertainty import PredictionVariance
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.tables import Table
@@ -283,7 +283,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
             If `budget` is insufficient.
         """
         training, fitted = self._fit(
-            RegressionTarget(self.outcome_bounds, self.loss),
+            LossTarget(self.outcome_bounds, self.loss),
             X,
             y,
             X_public=X_public,
@@ -326,7 +326,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         return OUTCOME_LOSSES[self.loss]
 
     def _read_target(self, y: Any) -> NDArray[Any]:
-        return RegressionTarget(self.outcome_bounds).column(y)
+        return LossTarget(self.outcome_bounds).column(y)
 
     def _rule(self) -> Rule:
         """Return the function that maps a table to the predicted means."""

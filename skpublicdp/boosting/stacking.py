@@ -24,7 +24,6 @@ from skpublicdp.boosting.additive_posterior import (
     laplace_approximation,
     prior_covariances,
 )
-from skpublicdp.boosting.budget_split import StageBudget
 from skpublicdp.boosting.fitted_model import FittedModel, PublicTerm
 from skpublicdp.boosting.histograms import BOOSTING_PROOF
 from skpublicdp.boosting.loss import Loss
@@ -32,6 +31,7 @@ from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, gradient_scale
 from skpublicdp.boosting.public_model import PublicMargins, make_folds
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Floats, Integers
 
 STACKING_SHARE = Fraction(1, 25)

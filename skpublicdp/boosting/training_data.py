@@ -10,165 +10,39 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, DTypeLike, NDArray
-from sklearn.exceptions import DataConversionWarning
-from sklearn.utils import check_array
+from numpy.typing import DTypeLike, NDArray
 
-from skpublicdp._internal.parameters import (
-    MAX_OUTCOME_WIDTH,
-    MIN_OUTCOME_WIDTH,
-    read_outcome_bounds,
-)
-from skpublicdp._internal.redaction import NO_CHECKS, RefusedError, call_or_raise
 from skpublicdp.boosting.additive_posterior import PublicLabels
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import NO_MARGINS, BinnedData, FineBinnedRows, encode_rows
 from skpublicdp.boosting.binner import BinCodes, Binner, make_binner
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.loss import OUTCOME_LOSSES, Loss
-from skpublicdp.boosting.model import TARGET_LEVELS
 from skpublicdp.boosting.monotone import Directions, validate_monotonic_cst
 from skpublicdp.boosting.public_model import PublicMargins, TargetScale, make_public_margins
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.inputs import read_fit_inputs
-from skpublicdp.data.labels import LabelReader, TargetReader, Targets, check_flat, refuse_types
+from skpublicdp.data.labels import LabelReader, TargetReader, Targets
 from skpublicdp.data.one_hot import ColumnRun, fold_rows, folded_schema
+from skpublicdp.data.outcomes import RegressionTarget
 from skpublicdp.data.public_rows import DESCRIBED
 from skpublicdp.data.roles import RowChooser
 from skpublicdp.data.schema import Schema
 from skpublicdp.data.tables import Table, is_frame
-from skpublicdp.exceptions import warn
 from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats, Mask
 
-MIN_ROWS_FOR_QUANTILES, TAIL_PROBABILITY = 200, 0.005
-"""Minimum number of public outcomes for which the default bounds are the 0.005 and 0.995 quantiles.
-With fewer public outcomes, the bounds are the range of these outcomes, extended on either side by
-the fraction `RANGE_EXTENSION` of the range's length."""
-
-NOT_OUTCOMES = (np.datetime64, np.timedelta64, bytes)
-"""Types of entries of a list that are not numbers, although numpy would convert them to floats."""
-
-RANGE_EXTENSION = 0.1
-"""Fraction by which the range of few public outcomes is extended, since private outcomes can lie
-outside this range."""
-
 
 @dataclass(frozen=True)
-class RegressionTarget(TargetReader):
-    """Reader of a numeric target that clips outcomes to declared or public bounds."""
+class LossTarget(RegressionTarget):
+    """Reader of a numeric target for a loss, which can require certain bounds."""
 
-    # (2,): lowest and highest outcomes. By default, the bounds are computed from the public
-    # outcomes.
-    bounds: ArrayLike | None
-    loss: str = "squared_error"  # name of the loss, which can require certain bounds
+    loss: str = "squared_error"
 
-    def column(self, y: Any, name: str = "y") -> Floats:
-        """Return the outcomes `y` as floats, shape (n,), where NaN marks missing outcomes."""
-        refusal = RefusedError(_NOT_NUMBERS.format(name=name))
-        if isinstance(y, np.ma.MaskedArray):
-            y = call_or_raise(lambda: y.astype(np.float64).filled(np.nan), error=refusal)
-        elif getattr(y, "dtype", None) is None:
-            # numpy would infer the type of a list from all outcomes, so one would change the others
-            y = call_or_raise(np.asarray, y, dtype=object, error=refusal)
-            if any(isinstance(outcome, NOT_OUTCOMES) for outcome in y.ravel().tolist()):
-                raise refusal
-        y = call_or_raise(np.asarray, y, error=refusal)
-        refuse_types(y, "outcomes, finite numbers")
-        y = call_or_raise(check_array, y, dtype=np.float64, error=refusal, **NO_CHECKS)
-        if y.shape[1:] == (1,):  # a single column
-            warn(
-                "A column-vector y was passed when a 1d array was expected. Please change the "
-                "shape of y to (n_samples, ), for example using ravel().",
-                DataConversionWarning,
-            )
-            y = y[:, 0]
-        check_flat(y)
-        return y
-
-    def targets(self, private: NDArray[Any], public: list[NDArray[Any]]) -> Targets:
-        """Return encoded private and public outcomes, and a mask of public rows with outcomes."""
-        outcomes = np.concatenate(public)
-        is_labelled = ~np.isnan(outcomes)
-        labelled = outcomes[is_labelled]
-        if not np.isfinite(private).all() or not np.isfinite(labelled).all():
-            raise RefusedError(_NOT_NUMBERS.format(name="y"))
-        bounds = _target_bounds(self.bounds, labelled)
-        bounds = OUTCOME_LOSSES[self.loss].usable_bounds(
-            bounds, labelled, declared=self.bounds is not None
-        )
-        _check_width(*bounds)
-        private_levels = _to_levels(private, *bounds)
-        public_levels = _to_levels(labelled, *bounds)
-        return Targets(private_levels, public_levels, is_labelled, bounds=bounds)
-
-    def distinct(self, y: Floats) -> Floats:
-        """Return an empty array, since the encoding does not depend on which outcomes occur."""
-        return y[:0]
-
-    def encode(self, y: Floats, targets: Targets) -> NDArray[np.float32]:
-        """Encode outcomes using the bounds in `targets`, as multiples of 1 / TARGET_LEVELS."""
-        assert targets.bounds is not None
-        if not np.isfinite(y).all():
-            raise RefusedError(_NOT_NUMBERS.format(name="y"))
-        return _to_levels(y, *targets.bounds)
-
-
-def _to_levels(outcomes: Floats, low: float, high: float) -> NDArray[np.float32]:
-    """Return outcomes clipped to the bounds, scaled to [0, 1] and rounded.
-
-    The results are multiples of 1 / TARGET_LEVELS, which are exact in float32.
-    """
-    shares = (np.clip(outcomes, low, high) - low) / (high - low)
-    # the levels are exact in float32
-    levels = np.rint(TARGET_LEVELS * np.clip(shares, 0, 1))
-    return (levels / TARGET_LEVELS).astype(np.float32)
-
-
-_NOT_NUMBERS = (
-    "{name} contains missing outcomes, infinity or non-numeric values, but outcomes must be finite "
-    "numbers. Drop private rows without an outcome if the number of rows may be public, set "
-    "missing outcomes of public rows to NaN, or use SemiPrivateBoostingClassifier for labels."
-)
-
-
-def _target_bounds(declared: ArrayLike | None, public: Floats) -> tuple[float, float]:
-    """Return the bounds (low, high) used to clip outcomes.
-
-    Parameters
-    ----------
-    declared : array-like of shape (2,), or None
-        Bounds declared by the user.
-    public : ndarray of float64, shape (m,)
-        Public outcomes, from which the bounds are computed if none are declared.
-    """
-    if declared is not None:
-        ends = np.array(read_outcome_bounds(declared))
-    elif not len(public):
-        raise ValueError(
-            "Outcomes require bounds that do not depend on private rows. Pass outcome_bounds=(low, "
-            "high), or provide public rows with outcomes through y_public or is_public."
-        )
-    elif len(public) >= MIN_ROWS_FOR_QUANTILES:
-        with np.errstate(over="ignore", invalid="ignore"):
-            ends = np.quantile(public, [TAIL_PROBABILITY, 1 - TAIL_PROBABILITY])
-    else:
-        ends = np.array([public.min(), public.max()])
-        with np.errstate(over="ignore", invalid="ignore"):
-            ends += np.array([-RANGE_EXTENSION, RANGE_EXTENSION]) * (ends[1] - ends[0])
-    low, high = map(float, ends)
-    _check_width(low, high)
-    return low, high
-
-
-def _check_width(low: float, high: float) -> None:
-    """Raise ValueError if bounds of outcomes are too close together or too far apart."""
-    if not MIN_OUTCOME_WIDTH <= high - low <= MAX_OUTCOME_WIDTH:
-        raise ValueError(
-            "Bounds cannot be derived from the public outcomes, because their range is zero, below "
-            f"{MIN_OUTCOME_WIDTH:g} or above {MAX_OUTCOME_WIDTH:g}. Pass outcome_bounds=(low, "
-            "high)."
-        )
+    def usable_bounds(self, bounds: tuple[float, float], public: Floats) -> tuple[float, float]:
+        """Return the bounds that the loss needs."""
+        declared = self.bounds is not None
+        return OUTCOME_LOSSES[self.loss].usable_bounds(bounds, public, declared=declared)
 
 
 BinnedChunk: TypeAlias = tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from skpublicdp.accounting import Sensitivity
-from skpublicdp.boosting.budget_split import StageBudget, make_stage_budget
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.public_rows import DESCRIBED
 from skpublicdp.linear.coefficient_posterior import (
@@ -49,6 +48,7 @@ from skpublicdp.linear.row_encoder import (
     label_sums,
 )
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
+from skpublicdp.privacy.stage_budget import StageBudget, make_stage_budget
 from skpublicdp.typing import Codes, Floats
 
 LINEAR_PROOF = "docs/proofs/linear.md"

@@ -11,8 +11,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
-from skpublicdp.boosting.training_data import RegressionTarget
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
+from skpublicdp.data.outcomes import RegressionTarget
 from skpublicdp.linear.glm_loss import SquaredGLMLoss
 from skpublicdp.linear.linear_base import SemiPrivateLinear
 from skpublicdp.typing import Floats

@@ -13,10 +13,10 @@ from skpublicdp._internal.parameters import (
     GROUP_PARAMETERS,
     SPENDING_PARAMETERS,
     check_values,
-    read_outcome_bounds,
 )
 from skpublicdp.accounting import Noise
 from skpublicdp.data.labels import refuse_types
+from skpublicdp.data.outcomes import read_outcome_bounds
 from skpublicdp.metrics.counts import (
     PREDICTED_LABEL_BINS,
     LabelCounter,

@@ -15,7 +15,6 @@ from tests.internals.boosting import (
     LOGISTIC,
     MAX_MARGIN,
     SQUARED,
-    TARGET_LEVELS,
     Binner,
     ColumnBins,
     FineBinnedRows,
@@ -27,6 +26,7 @@ from tests.internals.boosting import (
 )
 from tests.internals.boosting import binned as module
 from tests.internals.data import (
+    TARGET_LEVELS,
     Column,
     binning,
     count_below,

@@ -30,7 +30,6 @@ from tests.internals.boosting import (
     MIN_SHIFT_SHARE,
     TILT_VARIANCES,
     Binner,
-    StageBudget,
     WeightedPublicRows,
     _categorical_bins,
     estimate_shift,
@@ -39,7 +38,6 @@ from tests.internals.boosting import (
     flattened_weights,
     histogram_drift,
     make_binner,
-    make_stage_budget,
     median_split_indicators,
     n_removable_rows,
     noisy_shift,
@@ -53,7 +51,7 @@ from tests.internals.boosting import (
 from tests.internals.boosting import binner as binner_module
 from tests.internals.boosting import covariate_shift as module
 from tests.internals.data import Column, cut_points
-from tests.internals.privacy import Ledger
+from tests.internals.privacy import Ledger, StageBudget, make_stage_budget
 from tests.kit import Recorder
 
 SHIFT_TEST = "noisy counts of lower halves of columns"

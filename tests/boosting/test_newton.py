@@ -26,7 +26,6 @@ from tests.internals.boosting import (
     SPLIT_LEVELS,
     SQUARED,
     STRATEGY_UNIT,
-    TARGET_LEVELS,
     AdditiveModel,
     Binner,
     BinSplitter,
@@ -34,7 +33,6 @@ from tests.internals.boosting import (
     FineBinnedRows,
     HistogramStrategy,
     MultinomialLoss,
-    StageBudget,
     TermPosterior,
     TrainingData,
     additive_share,
@@ -51,8 +49,8 @@ from tests.internals.boosting import (
     smoothing_prior,
     term_posterior,
 )
-from tests.internals.data import Column
-from tests.internals.privacy import Ledger, noise_is_representable
+from tests.internals.data import TARGET_LEVELS, Column
+from tests.internals.privacy import Ledger, StageBudget, noise_is_representable
 from tests.kit import Recorder
 
 # Losses: contribution of one row to its bin

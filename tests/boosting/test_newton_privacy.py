@@ -38,7 +38,6 @@ from tests.internals.boosting import (
     ClippedSquaredLoss,
     MultinomialLoss,
     NewtonBooster,
-    StageBudget,
     candidate_splits,
     encode_rows,
     newton,
@@ -47,7 +46,7 @@ from tests.internals.boosting import (
     tree_cover,
 )
 from tests.internals.data import Dataset
-from tests.internals.privacy import Ledger
+from tests.internals.privacy import Ledger, StageBudget
 from tests.kit import Recorder
 
 pytestmark = [

@@ -21,7 +21,6 @@ from tests.internals.boosting import (
     BinnedData,
     GaussianPosterior,
     NoisyStatistic,
-    StageBudget,
     WeightedPublicRows,
     _leaf_posterior,
     additive_posterior,
@@ -31,7 +30,6 @@ from tests.internals.boosting import (
     expected_bin_shares,
     fit_prior_variances,
     gauss_newton_update,
-    make_stage_budget,
     n_histogram_rounds,
     n_measured_trees,
     n_voting_trees,
@@ -41,7 +39,7 @@ from tests.internals.boosting import (
     signal_to_noise,
     vote_step,
 )
-from tests.internals.privacy import Ledger
+from tests.internals.privacy import Ledger, StageBudget, make_stage_budget
 
 FEATURES = grid(4, 3)
 N, M = 500, 40

@@ -25,11 +25,11 @@ from tests.internals.boosting import (
     POISSON,
     RESIDUAL_EDGES,
     SQUARED,
-    TARGET_LEVELS,
     OutcomeRange,
     residual_fractions,
     residual_quantiles,
 )
+from tests.internals.data import TARGET_LEVELS
 from tests.kit import Recorder
 
 matplotlib.use("Agg")

@@ -24,8 +24,7 @@ from skpublicdp import (
 from skpublicdp.hypotheses import Stumps
 from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
 from skpublicdp.sanitizers import QuantileSanitizer
-from tests.internals.boosting import RegressionTarget
-from tests.internals.data import Table, build_schema
+from tests.internals.data import RegressionTarget, Table, build_schema
 from tests.internals.shared import call_or_raise
 from tests.kit import Recorder
 

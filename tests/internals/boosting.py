@@ -61,12 +61,10 @@ from skpublicdp.boosting.budget_split import (
     MISMATCH,
     ROUND_SHARES,
     TREE_TRIALS,
-    StageBudget,
     additive_share,
     basic_composition_is_better,
     can_afford_boosting,
     choose_trial,
-    make_stage_budget,
     n_histogram_rounds,
     n_measured_trees,
     n_voting_trees,
@@ -114,7 +112,6 @@ from skpublicdp.boosting.model import (
     MARGIN_UNIT,
     MAX_GRADIENT,
     MAX_MARGIN,
-    TARGET_LEVELS,
     AdditiveModel,
     boosting_weights,
     null_model,
@@ -149,4 +146,4 @@ from skpublicdp.boosting.term_posterior import (
     piecewise_linear_guess,
     smoothing_prior,
 )
-from skpublicdp.boosting.training_data import RegressionTarget, TrainingData, read_training_data
+from skpublicdp.boosting.training_data import TrainingData, read_training_data

@@ -15,6 +15,7 @@ from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.inputs import LabelledRows, read_fit_inputs, read_partially_labelled
 from skpublicdp.data.labels import label_positions, labels_equal
 from skpublicdp.data.one_hot import NONE
+from skpublicdp.data.outcomes import TARGET_LEVELS, RegressionTarget
 from skpublicdp.data.public_rows import DESCRIBED, reference_sample
 from skpublicdp.data.roles import PersonRows
 from skpublicdp.data.schema import MISSING, OTHER, Schema, build_schema, parse_bounds

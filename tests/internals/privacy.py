@@ -8,4 +8,5 @@ from skpublicdp.privacy.ledger import (
     public_computation,
     public_seed,
 )
+from skpublicdp.privacy.stage_budget import StageBudget, make_stage_budget
 from skpublicdp.privacy.ticket import new_ticket

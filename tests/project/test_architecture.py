@@ -42,6 +42,7 @@ ALLOWED_IMPORTS = {
     "privacy.ledger": {
         *("accounting", "privacy.budget", "exceptions", "mechanisms", "privacy.ticket")
     },
+    "privacy.stage_budget": {"accounting", "privacy.ledger"},
     "_internal.html_repr": {"_internal.html"},
     "_internal.redaction": {"_internal.threads"},
     "_internal.threads": set(),
@@ -97,10 +98,10 @@ ALLOWED_IMPORTS = {
         ),
     },
     "linear": {
-        *("linear", "accounting", "data", "privacy.ledger", "privacy.budget"),
+        *("linear", "accounting", "data"),
+        *("privacy.ledger", "privacy.budget", "privacy.stage_budget"),
         *("_internal.html_repr", "_internal.parameters", "_internal.versions"),
         "rules.population_guarantee",
-        "boosting",  # the reader of outcomes, and budgets of steps
     },
     "metrics": {
         *("metrics", "accounting", "privacy.budget", "data", "privacy.ledger", "model_selection"),
@@ -439,7 +440,7 @@ class TestTheChecks:
     @pytest.mark.parametrize(
         ("source", "expected"),
         [
-            ("from skpublicdp.boosting.budget_split import StageBudget", {"boosting"}),
+            ("from skpublicdp.boosting.budget_split import TreeTrial", {"boosting"}),
             ("from skpublicdp import boosting, plotting as other", {"boosting", "plotting"}),
             ("import skpublicdp.rules.ppm", {"rules.ppm"}),
             ("import skpublicdp", {"__init__"}),
