@@ -158,6 +158,15 @@ class FineBinnedRows:
             rows.y[chunk] = encode(self.y[chunk])
         return rows
 
+    def with_margins(self, chunks: Iterable[NDArray[np.int16]]) -> FineBinnedRows:
+        """Return the same rows with new margins, given for consecutive chunks of rows."""
+        rows, end = copy(self), 0
+        parts = []
+        for margins in chunks:
+            parts.append(margins)
+        rows.public_margins = np.concatenate(parts, axis=1)
+        return rows
+
     def take(self, indices: NDArray[np.intp]) -> FineBinnedRows:
         """Return a copy of the rows with the given indices."""
         n_rows, dtype = len(indices), self.y.dtype

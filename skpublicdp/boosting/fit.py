@@ -25,6 +25,7 @@ from skpublicdp.boosting.budget_split import (
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.histograms import STRATEGY_UNIT, count_sensitivity
 from skpublicdp.boosting.model import MAX_GRADIENT
+from skpublicdp.boosting.linear_stage import LINEAR_SHARE, with_linear_model
 from skpublicdp.boosting.monotone import Directions, project_monotone
 from skpublicdp.boosting.newton import fit_newton
 from skpublicdp.boosting.outcome_histogram import (
@@ -91,10 +92,16 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
     loss = training.loss
     residual_share = RESIDUAL_SHARE if loss.has_intervals else Fraction(0)
     budget = whole_budget.fraction(1 - residual_share)
-    stacking_share = Fraction(0) if training.public_margins is None else STACKING_SHARE
+    has_linear_model = training.dataset is not None
+    has_public_model = training.public_margins is not None
+    stacking_share = STACKING_SHARE if has_linear_model or has_public_model else Fraction(0)
     trees = training.candidate_trees(training.binned)
     _warn_about_too_few_rows(training, ledger, budget, trees, options.method)
     max_rounds, may_have_trees = options.max_rounds, options.method == "auto"
+    if has_linear_model:
+        linear_budget = budget.fraction(LINEAR_SHARE)
+        budget = budget.fraction(1 - LINEAR_SHARE)
+        training = with_linear_model(training, ledger, linear_budget)
     match choose_algorithm(training, ledger, budget, options.method):
         case Algorithm.TREES:
             # draws are accounted for as pure DP steps, so their budget is the entire ε
@@ -103,6 +110,8 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
             )
             fitted = fit.with_loss(loss)
         case Algorithm.ADDITIVE:
+            # the budget of a trial tree would have to be planned before the linear model
+            may_have_trees = may_have_trees and not has_linear_model
             log_n_trees = math.log(trees.size) if may_have_trees else None
             fit, stacking_budget = fit_additive(
                 training, ledger, budget, log_n_trees, max_rounds, stacking_share

@@ -32,6 +32,7 @@ from skpublicdp.boosting.model import (
     probabilities,
 )
 from skpublicdp.data.outcomes import TARGET_LEVELS
+from skpublicdp.linear.glm_loss import GLMLoss, LogisticGLMLoss, SquaredGLMLoss
 from skpublicdp.typing import Floats
 
 
@@ -230,6 +231,15 @@ class Loss(ABC):
         """Return the margins of a public model that predicts given means."""
         return self.link(np.clip(means, 0.0, 1.0))
 
+    @property
+    def glm_loss(self) -> GLMLoss | None:
+        """Loss of a linear model for the same targets, or None if there is no such model."""
+        return None
+
+    def margins_of_glm(self, margins: Floats) -> Floats:
+        """Return the margins that correspond to those of a linear model with `glm_loss`."""
+        return margins
+
     def margins_of_linear_model(self, scores: Floats) -> Floats:
         """Return the margins of the linear model of `public_estimators`, given its scores."""
         return self.margins_of_means(scores)
@@ -336,6 +346,11 @@ class LogisticLoss(ScalarLoss):
         position += MAX_MARGIN
         return np.take(self._packed, position)
 
+    @property
+    def glm_loss(self) -> GLMLoss:
+        """Logistic loss."""
+        return LogisticGLMLoss()
+
     def link(self, means: Floats) -> Floats:
         """Return the log-odds that correspond to given means."""
         return logit(means)
@@ -426,6 +441,15 @@ class SquaredLoss(OutcomeLoss):
         max_residual = MAX_RESIDUAL_DEVIATIONS * math.sqrt(dispersion)
         # the scale of this loss is between 1/2 and 1
         return self if max_residual >= 0.5 else ClippedSquaredLoss(max_residual)
+
+    @property
+    def glm_loss(self) -> GLMLoss:
+        """Squared loss."""
+        return SquaredGLMLoss()
+
+    def margins_of_glm(self, margins: Floats) -> Floats:
+        """Return the margins of the means, whose distance from 1/2 is the linear model's margin."""
+        return self.margins_of_means(0.5 + margins)
 
     def link(self, means: Floats) -> Floats:
         """Return the margins 4 (mean - 1/2), the inverse of the mean."""

@@ -45,6 +45,10 @@ class LossTarget(RegressionTarget):
         return OUTCOME_LOSSES[self.loss].usable_bounds(bounds, public, declared=declared)
 
 
+MIN_NUMERIC_COLUMNS = 40
+"""Number of numeric columns from which on a linear model is fitted before boosting (ablation:
+"linear stage")."""
+
 BinnedChunk: TypeAlias = tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]
 """Chunk of binned rows, with an array of fine bins for each column, targets and public margins."""
 
@@ -82,6 +86,8 @@ class TrainingData:
     has_actual_values: Mask | None = None
     # whether the public rows were generated from a description of the columns
     is_described: bool = False
+    # the rows as they were read, if a linear model may be fitted to them before boosting
+    dataset: Dataset | None = None
 
     @property
     def n_targets(self) -> int:
@@ -190,8 +196,13 @@ def read_training_data(
     # label codes have the smallest sufficient type, and outcomes are floats
     dtype = targets.private.dtype if classes is None else np.min_scalar_type(len(classes) - 1)
     public_labels = _public_labels(targets, dataset.is_synthetic)
+    public_model = _public_model_parameter(estimator, directions)
+    suits_linear = estimator.method == "auto" and _suits_linear_model(dataset, schema, loss)
+    suits_linear &= isinstance(public_model, str)
+    if suits_linear:  # which is fitted to public labels, too
+        public_model = None
     public_margins = make_public_margins(
-        _public_model_parameter(estimator, directions),
+        public_model,
         _in_container_of(X_public, dataset.schema),
         fine_binner,
         dataset.X_public,
@@ -230,7 +241,15 @@ def read_training_data(
         directions=directions,
         public_margins=public_margins,
         has_actual_values=_columns_without_synthetic_values(dataset, runs),
+        dataset=dataset if suits_linear else None,
     )
+
+
+def _suits_linear_model(dataset: Dataset, schema: Schema, loss: Loss) -> bool:
+    """Indicate whether the table has many numbers, and public rows that show their axes."""
+    n_numbers = int(schema.numeric.sum())
+    has_joint_rows = dataset.n_public >= N_BINS and DESCRIBED not in dataset.assumptions
+    return loss.glm_loss is not None and has_joint_rows and n_numbers >= MIN_NUMERIC_COLUMNS
 
 
 def _columns_without_synthetic_values(dataset: Dataset, runs: Sequence[ColumnRun]) -> Mask | None:

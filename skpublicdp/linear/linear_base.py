@@ -26,6 +26,7 @@ from skpublicdp.data.schema import Column
 from skpublicdp.linear.glm_loss import GLMLoss
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.stage_budget import make_stage_budget
 from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Floats
 
@@ -101,7 +102,8 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         if check_targets is not None:
             check_targets(data)
         ledger.read(data.n_private, data.n_public)
-        self._model = fit_linear(data, ledger, loss, has_intercept=has_intercept)
+        budget = make_stage_budget(ledger)
+        self._model = fit_linear(data, ledger, budget, loss, has_intercept=has_intercept)
         self._schema = data.schema
         self.n_corrections_ = self._model.n_corrections
         self.coef_names_ = np.array(self._model.columns.names, dtype=object)

@@ -48,7 +48,7 @@ from skpublicdp.linear.row_encoder import (
     label_sums,
 )
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
-from skpublicdp.privacy.stage_budget import StageBudget, make_stage_budget
+from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Codes, Floats
 
 LINEAR_PROOF = "docs/proofs/linear.md"
@@ -122,8 +122,10 @@ class PublicBasis:
         return self.all_axes[:, self.measured] * self.scales
 
 
-def fit_linear(data: Dataset, ledger: Ledger, loss: GLMLoss, *, has_intercept: bool) -> LinearModel:
-    """Fit a linear model to private rows with the help of public rows.
+def fit_linear(
+    data: Dataset, ledger: Ledger, budget: StageBudget, loss: GLMLoss, *, has_intercept: bool
+) -> LinearModel:
+    """Fit a linear model to private rows with the help of public rows, spending a budget.
 
     1. From public rows: centre, scale and axes of the columns, the precision with which each axis
        is measured, and the clipping length.
@@ -134,7 +136,6 @@ def fit_linear(data: Dataset, ledger: Ledger, loss: GLMLoss, *, has_intercept: b
     5. Each correction releases how far private and public means of the predictions differ, and
        fits the posterior again.
     """
-    budget = make_stage_budget(ledger)
     columns = DesignColumns.from_public(
         data.schema, data.X_public, centred=has_intercept, bounded=data.bounded
     )
