@@ -37,6 +37,8 @@ With several spans per thread, the other threads do not wait long for the slowes
 NO_MARGINS: NDArray[np.int16] = np.empty((0, 1), dtype=np.int16)
 """Empty array of margins, used for any number of rows if there is no public model."""
 
+WRONG_NUMBER_OF_ROWS = "The chunks of X must contain {n} rows in total, as on the first pass."
+
 RowIndex = slice | NDArray[np.intp]
 """Selection of rows, given as a slice or as an array of indices."""
 
@@ -144,9 +146,7 @@ class FineBinnedRows:
             for column, codes in zip(rows.columns, columns, strict=True):
                 column[start:end] = codes
         if end != n:
-            raise ValueError(
-                f"The chunks of X must contain {n} rows in total, as on the first pass."
-            )
+            raise ValueError(WRONG_NUMBER_OF_ROWS.format(n=n))
         return rows
 
     def with_targets(self, encode: Callable[[NDArray[Any]], NDArray[Any]]) -> FineBinnedRows:
@@ -158,13 +158,17 @@ class FineBinnedRows:
             rows.y[chunk] = encode(self.y[chunk])
         return rows
 
-    def with_margins(self, chunks: Iterable[NDArray[np.int16]]) -> FineBinnedRows:
+    def with_margins(self, chunks: Iterable[NDArray[np.int16]], n_margins: int) -> FineBinnedRows:
         """Return the same rows with new margins, given for consecutive chunks of rows."""
         rows, end = copy(self), 0
-        parts = []
+        rows.public_margins = self.allocate((n_margins, self.n), np.int16)
         for margins in chunks:
-            parts.append(margins)
-        rows.public_margins = np.concatenate(parts, axis=1)
+            start, end = end, end + margins.shape[1]
+            if end > self.n:
+                break
+            rows.public_margins[:, start:end] = margins
+        if end != self.n:
+            raise ValueError(WRONG_NUMBER_OF_ROWS.format(n=self.n))
         return rows
 
     def take(self, indices: NDArray[np.intp]) -> FineBinnedRows:

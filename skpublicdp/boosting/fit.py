@@ -24,8 +24,8 @@ from skpublicdp.boosting.budget_split import (
 )
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.histograms import STRATEGY_UNIT, count_sensitivity
-from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.linear_stage import LINEAR_SHARE, with_linear_model
+from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.monotone import Directions, project_monotone
 from skpublicdp.boosting.newton import fit_newton
 from skpublicdp.boosting.outcome_histogram import (

@@ -11,12 +11,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.public_model import PublicMargins, PublicModel, to_integers
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Floats
 
 LINEAR_SHARE = Fraction(2, 3)
@@ -25,8 +25,7 @@ LINEAR_SHARE = Fraction(2, 3)
 
 @dataclass(frozen=True, eq=False)
 class LinearStage(PublicModel):
-    """Released linear model, whose margins are combined with those of boosting like a public
-    model's."""
+    """Released linear model, which is combined with boosting like a public model."""
 
     linear: LinearModel
     loss: Loss  # loss of the margins
@@ -49,16 +48,15 @@ class LinearStage(PublicModel):
         return self.loss.margins_of_glm(scores)[None]
 
 
-def with_linear_model(
-    training: TrainingData, ledger: Ledger, budget: StageBudget
-) -> TrainingData:
+def with_linear_model(training: TrainingData, ledger: Ledger, budget: StageBudget) -> TrainingData:
     """Fit a linear model to the private rows, and return the data with its margins of all rows."""
     dataset, glm_loss = training.dataset, training.loss.glm_loss
-    assert dataset is not None and glm_loss is not None
+    assert dataset is not None
+    assert glm_loss is not None
     linear = fit_linear(dataset, ledger, budget, glm_loss, has_intercept=True)
     stage = LinearStage(linear, training.loss)
     of_public = to_integers(stage.predict_margins(dataset.X_public))
     public_margins = PublicMargins(stage, slope=1.0, of_public=of_public)
     chunks = dataset.map(lambda X, y: public_margins.margins(X))
-    rows = training.rows.with_margins(chunks)
+    rows = training.rows.with_margins(chunks, n_margins=len(of_public))
     return replace(training, rows=rows, public_margins=public_margins)
