@@ -139,11 +139,13 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
         fitted = fit_boosting(training, ledger, options)
         self._model, self._binner, self._loss = fitted.model, fitted.data.binner, fitted.loss
         self._public_term = fitted.public_term
-        self.public_model_, self.public_weight_ = None, 0.0
+        self.public_model_, self.public_weight_, self.linear_weight_ = None, 0.0, 0.0
         self.boosting_weight_ = fitted.boosting_weight
-        if fitted.public_term is not None:
-            self.public_model_ = fitted.public_term.public.model.estimator
-            self.public_weight_ = fitted.public_term.weight
+        term = fitted.public_term
+        if term is not None and training.dataset is not None:
+            self.linear_weight_ = term.weight
+        elif term is not None:
+            self.public_model_, self.public_weight_ = term.public.model.estimator, term.weight
         self._set_explanations(training, fitted)
         # without public rows, the statistic would compare the private rows with a reference grid
         drift = fitted.drift if training.n_joint_public else NO_DRIFT
@@ -192,6 +194,10 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
         self.pairs_ = describe_pairs(fitted, self.trees_)
         data = fitted.data
         importances = source_importances(fitted.model, data.binner, data.public_codes)
+        term, dataset = fitted.public_term, training.dataset
+        if term is not None and dataset is not None:
+            linear = term.public.model.importances(dataset.X_public)
+            importances = importances + term.weight * linear
         self.feature_importances_ = unit * importances
 
     @property
@@ -268,11 +274,10 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
 
     def _terms(self) -> tuple[Term, ...]:
         """Return the terms of the model, together with their importances."""
-        importance = None
-        if self._public_term is not None:
-            importance = self._output_unit * self._public_term.importance
         columns = columns_of_trees(self._model)
-        return list_terms(self.shapes_, self.pairs_, self.trees_, columns, importance)
+        return list_terms(
+            self.shapes_, self.pairs_, self.trees_, columns, self._public_term, self._output_unit
+        )
 
     def _explain_as_text(self, target_name: str, labels: Sequence[str], decimals: int) -> str:
         """Return a text description of the intercepts and the strongest terms.

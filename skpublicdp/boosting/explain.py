@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.bin_splits import apply_tree
 from skpublicdp.boosting.binner import BinCodes, Binner
-from skpublicdp.boosting.fitted_model import FittedModel
+from skpublicdp.boosting.fitted_model import FittedModel, PublicTerm
 from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel
 from skpublicdp.data.one_hot import OneHotColumn
 from skpublicdp.hypotheses.base import PublicSample
@@ -298,9 +298,6 @@ def _mean_absolute_deviation(contributions: Floats) -> float:
     return float(np.abs(centred).mean())
 
 
-PUBLIC_MODEL = "public model"
-"""Name of the term that represents a public model."""
-
 N_TERMS_SHOWN = 10
 """Number of terms that are described in full. For the remaining terms, only the names are given."""
 
@@ -317,7 +314,7 @@ class Term:
     """
 
     # name of the column, both names of the pair joined by " & ", the number of the tree, or
-    # `PUBLIC_MODEL`
+    # "public model" or "linear model"
     name: str
     # Positions of the columns on which the term depends. The tuple is empty for a public model.
     columns: tuple[int, ...]
@@ -338,7 +335,8 @@ def list_terms(
     pairs: Sequence[Pair],
     trees: Sequence[Tree],
     columns_of_trees: Sequence[tuple[int, ...]],
-    public_importance: float | None,
+    public_term: PublicTerm | None,
+    unit: float,
 ) -> tuple[Term, ...]:
     """Return the terms of a model: columns, pairs, trees in no pair, and the public model.
 
@@ -348,8 +346,10 @@ def list_terms(
         Descriptions of the columns, pairs and trees of the model.
     columns_of_trees : sequence of tuple of int
         Positions of the columns on which each tree depends.
-    public_importance : float, optional
-        Importance of the public model, or None if there is no public model.
+    public_term : PublicTerm, optional
+        Contribution of a public or linear model, if there is one.
+    unit : float
+        Change in the output per unit of margin.
     """
     terms = [
         Term(shape.name, (position,), (), term_importance(shape))
@@ -366,8 +366,9 @@ def list_terms(
         if tree.names:
             name += f" of {' & '.join(tree.names)}"
         terms.append(Term(name, columns_of_trees[position], (position,), term_importance(tree)))
-    if public_importance is not None:
-        terms.append(Term(PUBLIC_MODEL, (), (), public_importance))
+    if public_term is not None:
+        name, importance = public_term.public.model.name, unit * public_term.importance
+        terms.append(Term(name, (), (), importance))
     return tuple(terms)
 
 

@@ -24,7 +24,12 @@ from skpublicdp.boosting.budget_split import (
 )
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.histograms import STRATEGY_UNIT, count_sensitivity
-from skpublicdp.boosting.linear_stage import LINEAR_SHARE, with_linear_model
+from skpublicdp.boosting.linear_stage import (
+    LINEAR_SHARE,
+    linear_model_alone,
+    linear_model_suffices,
+    with_linear_model,
+)
 from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.monotone import Directions, project_monotone
 from skpublicdp.boosting.newton import fit_newton
@@ -79,52 +84,30 @@ class FitOptions:
 def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) -> FittedModel:
     """Fit an additive model with interaction trees to private rows with the help of public rows.
 
-    1. Reserve part of the budget for the residuals of a regression and for weighting a public
-       model.
-    2. Choose an algorithm based on public numbers, and run it. The algorithm accesses the private
-       rows only through noisy sums and exact draws of trees, which `Algorithm` lists in order.
-    3. With a public model, release two sums that determine the model weights, and combine the
-       public with the boosted model.
-    4. Project the model onto monotone constraints.
-    5. Release a histogram of the residuals if one distribution describes those of all rows.
+    1. Reserve part of the budget for the residuals of a regression.
+    2. If the table has many numbers, fit a linear model. If the rest of the table is too large for
+       the budget, stop here.
+    3. Reserve part of the budget for the weights of a public or linear model. Choose an algorithm
+       based on public numbers, and run it. The algorithm accesses the private rows only through
+       noisy sums and exact draws of trees, which `Algorithm` lists in order.
+    4. With a public or linear model, release two sums that determine the model weights, and combine
+       it with the boosted model.
+    5. Project the model onto monotone constraints.
+    6. Release a histogram of the residuals if one distribution describes those of all rows.
     """
     whole_budget = make_stage_budget(ledger)
     loss = training.loss
     residual_share = RESIDUAL_SHARE if loss.has_intervals else Fraction(0)
     budget = whole_budget.fraction(1 - residual_share)
-    has_linear_model = training.dataset is not None
-    has_public_model = training.public_margins is not None
-    stacking_share = STACKING_SHARE if has_linear_model or has_public_model else Fraction(0)
-    trees = training.candidate_trees(training.binned)
-    _warn_about_too_few_rows(training, ledger, budget, trees, options.method)
-    max_rounds, may_have_trees = options.max_rounds, options.method == "auto"
-    if has_linear_model:
-        linear_budget = budget.fraction(LINEAR_SHARE)
+    if training.dataset is None:
+        fitted = _fit_terms(training, ledger, budget, options)
+    elif linear_model_suffices(training, ledger, budget):
+        training = with_linear_model(training, ledger, budget)
+        fitted = linear_model_alone(training)
+    else:
+        training = with_linear_model(training, ledger, budget.fraction(LINEAR_SHARE))
         budget = budget.fraction(1 - LINEAR_SHARE)
-        training = with_linear_model(training, ledger, linear_budget)
-    match choose_algorithm(training, ledger, budget, options.method):
-        case Algorithm.TREES:
-            # draws are accounted for as pure DP steps, so their budget is the entire ε
-            fit, stacking_budget = fit_trees(
-                training, ledger, trees, max_rounds, options.learning_rate, stacking_share
-            )
-            fitted = fit.with_loss(loss)
-        case Algorithm.ADDITIVE:
-            # the budget of a trial tree would have to be planned before the linear model
-            may_have_trees = may_have_trees and not has_linear_model
-            log_n_trees = math.log(trees.size) if may_have_trees else None
-            fit, stacking_budget = fit_additive(
-                training, ledger, budget, log_n_trees, max_rounds, stacking_share
-            )
-            fitted = fit.with_loss(loss)
-        case Algorithm.NEWTON:
-            stacking_budget = budget.fraction(stacking_share)
-            budget = budget.fraction(1 - stacking_share)
-            fitted = fit_newton(
-                training, ledger, budget, loss, trees=may_have_trees, max_rounds=max_rounds
-            )
-    if training.public_margins is not None:
-        fitted = stack_public_model(fitted, training, ledger, stacking_budget)
+        fitted = _fit_terms(training, ledger, budget, options)
     if options.directions is not None:
         binner, codes = fitted.data.binner, fitted.data.public_codes
         model = project_monotone(
@@ -137,6 +120,41 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
         counts = noisy_residual_histogram(replace(fitted, data=data), ledger, residual_budget)
         fitted = replace(fitted, residual_counts=counts)
     return fitted
+
+
+def _fit_terms(
+    training: TrainingData, ledger: Ledger, budget: StageBudget, options: FitOptions
+) -> FittedModel:
+    """Fit the terms of columns and trees, and stack them with a public or linear model."""
+    loss, public_margins = training.loss, training.public_margins
+    stacking_share = Fraction(0) if public_margins is None else STACKING_SHARE
+    trees = training.candidate_trees(training.binned)
+    _warn_about_too_few_rows(training, ledger, budget, trees, options.method)
+    max_rounds, may_have_trees = options.max_rounds, options.method == "auto"
+    match choose_algorithm(training, ledger, budget, options.method):
+        case Algorithm.TREES:
+            # draws are accounted for as pure DP steps, so their budget is the entire ε
+            fit, stacking_budget = fit_trees(
+                training, ledger, trees, max_rounds, options.learning_rate, stacking_share
+            )
+            fitted = fit.with_loss(loss)
+        case Algorithm.ADDITIVE:
+            # the plan of a trial tree cannot begin with a linear model
+            may_try_tree = may_have_trees and training.dataset is None
+            log_n_trees = math.log(trees.size) if may_try_tree else None
+            fit, stacking_budget = fit_additive(
+                training, ledger, budget, log_n_trees, max_rounds, stacking_share
+            )
+            fitted = fit.with_loss(loss)
+        case Algorithm.NEWTON:
+            stacking_budget = budget.fraction(stacking_share)
+            budget = budget.fraction(1 - stacking_share)
+            fitted = fit_newton(
+                training, ledger, budget, loss, trees=may_have_trees, max_rounds=max_rounds
+            )
+    if public_margins is None:
+        return fitted
+    return stack_public_model(fitted, training, ledger, stacking_budget)
 
 
 def choose_algorithm(
@@ -218,7 +236,7 @@ def _can_start_from_mean(ledger: Ledger, budget: StageBudget, n_columns: int) ->
 
 def _may_use_trees_alone(training: TrainingData, method: str) -> bool:
     """Indicate whether a fit may use trees alone, which requires a classifier that allows trees."""
-    return training.loss.has_labels and method != "moments"
+    return training.loss.has_labels and method != "moments" and training.dataset is None
 
 
 def _warn_about_too_few_rows(

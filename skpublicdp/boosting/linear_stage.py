@@ -6,12 +6,17 @@ few axes of the public rows. Stacking then weighs the linear and the boosted mod
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
+from skpublicdp.boosting.additive_posterior import WeightedPublicRows
+from skpublicdp.boosting.fitted_model import FittedModel, LogisticFit, PublicTerm
+from skpublicdp.boosting.histograms import count_sensitivity
 from skpublicdp.boosting.loss import Loss
+from skpublicdp.boosting.model import null_model
 from skpublicdp.boosting.public_model import PublicMargins, PublicModel, to_integers
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
@@ -23,12 +28,19 @@ LINEAR_SHARE = Fraction(2, 3)
 """Share of the budget for the linear model, if there is one (ablation: "linear stage")."""
 
 
+MIN_ROWS_PER_NOISE_BESIDE_LINEAR = 150
+"""Smallest ratio of the number of rows to the noise, as in `budget_split.MIN_ROWS_PER_NOISE`, at
+which boosting is fitted beside a linear model (ablation: "linear stage")."""
+
+
 @dataclass(frozen=True, eq=False)
 class LinearStage(PublicModel):
     """Released linear model, which is combined with boosting like a public model."""
 
     linear: LinearModel
     loss: Loss  # loss of the margins
+
+    name = "linear model"
 
     @property
     def estimator(self) -> LinearModel:
@@ -45,7 +57,22 @@ class LinearStage(PublicModel):
         deviations = self.linear.columns.deviations(rows)
         for values, slope in zip(deviations.T, self.linear.slopes, strict=True):
             scores += slope * values
-        return self.loss.margins_of_glm(scores)[None]
+        return self.loss.glm_unit * scores[None]
+
+    def importances(self, rows: Floats) -> Floats:
+        """Return the mean absolute contribution of each source column to encoded public rows."""
+        columns = self.linear.columns
+        contributions = np.zeros((rows.shape[1], len(rows)))
+        np.add.at(contributions, columns.sources, (columns.deviations(rows) * self.linear.slopes).T)
+        deviations = contributions - contributions.mean(axis=1, keepdims=True)
+        return self.loss.glm_unit * np.abs(deviations).mean(axis=1)
+
+
+def linear_model_suffices(training: TrainingData, ledger: Ledger, budget: StageBudget) -> bool:
+    """Indicate whether the noise of histograms of all columns hides what a linear model lacks."""
+    columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
+    noise = math.sqrt(budget.variance(columns))
+    return training.rows.n < MIN_ROWS_PER_NOISE_BESIDE_LINEAR * noise
 
 
 def with_linear_model(training: TrainingData, ledger: Ledger, budget: StageBudget) -> TrainingData:
@@ -60,3 +87,15 @@ def with_linear_model(training: TrainingData, ledger: Ledger, budget: StageBudge
     chunks = dataset.map(lambda X, y: public_margins.margins(X))
     rows = training.rows.with_margins(chunks, n_margins=len(of_public))
     return replace(training, rows=rows, public_margins=public_margins)
+
+
+def linear_model_alone(training: TrainingData) -> FittedModel:
+    """Return a fitted model whose only term is the linear model."""
+    data, public_margins = training.binned, training.public_margins
+    assert public_margins is not None
+    null = null_model(data.binner.offsets, training.n_targets)
+    fit = LogisticFit(null, data, WeightedPublicRows.from_data(data), covariances=[])
+    linear = public_margins.model.estimator
+    variance = training.loss.glm_unit**2 * linear.margin_variance
+    term = PublicTerm(public_margins, weight=1.0, variance=variance)
+    return replace(fit.with_loss(training.loss), public_term=term)

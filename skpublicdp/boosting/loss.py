@@ -116,6 +116,7 @@ class Loss(ABC):
 
     name: str  # value of the parameter `loss`, for outcomes
     n_targets: int = 1  # number of margins that each row has
+    glm_unit: float = 1.0  # margin per unit of the margin of a linear model with `glm_loss`
     # whether trees can be drawn without noisy sums, with a label for each leaf
     has_labels: bool = True
     # whether one histogram of residuals describes the outcomes of all rows
@@ -235,10 +236,6 @@ class Loss(ABC):
     def glm_loss(self) -> GLMLoss | None:
         """Loss of a linear model for the same targets, or None if there is no such model."""
         return None
-
-    def margins_of_glm(self, margins: Floats) -> Floats:
-        """Return the margins that correspond to those of a linear model with `glm_loss`."""
-        return margins
 
     def margins_of_linear_model(self, scores: Floats) -> Floats:
         """Return the margins of the linear model of `public_estimators`, given its scores."""
@@ -424,6 +421,7 @@ class SquaredLoss(OutcomeLoss):
 
     name = "squared_error"
     has_intervals = True
+    glm_unit = 4.0
     output_name = "mean outcome"
     max_dispersion = 0.25
     # hessians lie between MAX_GRADIENT / 4 and MAX_GRADIENT / 2
@@ -446,10 +444,6 @@ class SquaredLoss(OutcomeLoss):
     def glm_loss(self) -> GLMLoss:
         """Squared loss."""
         return SquaredGLMLoss()
-
-    def margins_of_glm(self, margins: Floats) -> Floats:
-        """Return the margins of the means, whose distance from 1/2 is the linear model's margin."""
-        return self.margins_of_means(0.5 + margins)
 
     def link(self, means: Floats) -> Floats:
         """Return the margins 4 (mean - 1/2), the inverse of the mean."""

@@ -59,7 +59,9 @@ class TargetScale:
 
 
 class PublicModel(ABC):
-    """Model of public data whose margin for a row depends on this row alone."""
+    """Model whose margin for a row depends on this row alone, and which is public or released."""
+
+    name = "public model"  # name of its term in explanations
 
     @abstractmethod
     def predict_margins(self, rows: Floats) -> Floats:
@@ -69,6 +71,10 @@ class PublicModel(ABC):
     @abstractmethod
     def estimator(self) -> Any:
         """The fitted estimator or estimators, which become `public_model_`."""
+
+    def importances(self, rows: Floats) -> Floats:
+        """Return the importance of each column of encoded rows, or zeros if it is unknown."""
+        return np.zeros(rows.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,6 +90,7 @@ class LinearModel:
     slopes: Floats  # (n_design,): coefficients of the centred and scaled columns
     intercept: float  # margin of a row at the centre of the columns
     n_corrections: int
+    margin_variance: float  # posterior variance of the margin of an average public row
 
     @property
     def coefficients(self) -> Floats:
@@ -155,7 +156,8 @@ def fit_linear(
     # axes that are not measured have the coefficients of the labelled public rows
     public_coefficients[basis.measured] = 0
     unmeasured = basis.all_axes @ (fit.posterior.public_weight * public_coefficients)
-    return _linear_model(encoder, fit.posterior.mode, unmeasured, n_corrections)
+    margin_variance = float((fit.sample.plain_squares @ fit.posterior.variances).mean())
+    return _linear_model(encoder, fit.posterior.mode, unmeasured, n_corrections, margin_variance)
 
 
 def make_basis(
@@ -592,7 +594,11 @@ def _integer_blocks(sample: PublicDesign, encoder: RowEncoder) -> Iterator[tuple
 
 
 def _linear_model(
-    encoder: RowEncoder, mode: Floats, unmeasured: Floats, n_corrections: int
+    encoder: RowEncoder,
+    mode: Floats,
+    unmeasured: Floats,
+    n_corrections: int,
+    margin_variance: float,
 ) -> LinearModel:
     """Return the coefficients of the design columns.
 
@@ -602,4 +608,6 @@ def _linear_model(
     standardised_slopes = encoder.basis @ slopes + unmeasured
     standardised_slopes[np.isinf(encoder.columns.scale)] = 0
     intercept = encoder.intercept_value * float(mode[0]) if encoder.has_intercept else 0.0
-    return LinearModel(encoder.columns, standardised_slopes, intercept, n_corrections)
+    return LinearModel(
+        encoder.columns, standardised_slopes, intercept, n_corrections, margin_variance
+    )
