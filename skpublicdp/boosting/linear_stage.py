@@ -63,7 +63,9 @@ class LinearStage(PublicModel):
         """Return the mean absolute contribution of each source column to encoded public rows."""
         columns = self.linear.columns
         contributions = np.zeros((rows.shape[1], len(rows)))
-        np.add.at(contributions, columns.sources, (columns.deviations(rows) * self.linear.slopes).T)
+        np.add.at(
+            contributions, list(columns.sources), (columns.deviations(rows) * self.linear.slopes).T
+        )
         deviations = contributions - contributions.mean(axis=1, keepdims=True)
         return self.loss.glm_unit * np.abs(deviations).mean(axis=1)
 
@@ -93,8 +95,10 @@ def linear_model_alone(training: TrainingData) -> FittedModel:
     """Return a fitted model whose only term is the linear model."""
     data, public_margins = training.binned, training.public_margins
     assert public_margins is not None
-    null = null_model(data.binner.offsets, training.n_targets)
-    fit = LogisticFit(null, data, WeightedPublicRows.from_data(data), covariances=[])
+    n_targets, sizes = training.n_targets, [bins.size for bins in data.binner.columns]
+    null = null_model(data.binner.offsets, n_targets)
+    known = [np.zeros((n_targets, size, size)) for size in sizes]  # scores of 0 have no error
+    fit = LogisticFit(null, data, WeightedPublicRows.from_data(data), covariances=known)
     linear = public_margins.model.estimator
     variance = training.loss.glm_unit**2 * linear.margin_variance
     term = PublicTerm(public_margins, weight=1.0, variance=variance)

@@ -21,6 +21,10 @@ CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 ONE_HOT = np.repeat(np.eye(2), 15, axis=0)
 NORMAL_POINTS = np.random.default_rng(0).normal(1, 1, (30, 2))
 
+# rows of so many numbers that boosting fits a linear model first
+WIDE_ROWS = np.linspace([-1.0, 0.0, 2.0], [1.0, 0.0, -1.0], 40).T.tolist()
+WIDE_POINTS = np.random.default_rng(0).normal(size=(60, 40))
+
 
 @dataclass(frozen=True)
 class Case:

@@ -40,6 +40,8 @@ from tests.audit.case import (
     ONE_HOT,
     PLANE,
     PUBLIC_LINE,
+    WIDE_POINTS,
+    WIDE_ROWS,
     Case,
 )
 from tests.audit.subjects import RiskScore, RowSampledBoosting
@@ -258,6 +260,14 @@ def boosting_cases() -> list[Case]:
         ),
         Case(name + "Classifier, moments", boost(method="moments", epsilon=60), PLANE, 12, **plane,
              max_fits=60),
+        Case(
+            name + "Classifier, many numbers",
+            boost(epsilon=40), WIDE_ROWS, 6, LABELS, {"X_public": WIDE_POINTS}, max_fits=20,
+        ),
+        Case(
+            name + "Classifier, many numbers and columns",
+            boost(epsilon=100_000), WIDE_ROWS, 12, LABELS, {"X_public": WIDE_POINTS}, max_fits=8,
+        ),
         Case(name + "Classifier, pure", boost(delta=0), LINE, 2, **line, max_fits=100),
         Case(
             name + "Classifier, pure rounds",

@@ -201,4 +201,20 @@ MUTANTS = (
         "        margins[1] += int(-margins[1].mean())\n",
         (f"{CLASSIFIER}, public model",),
     ),
+    Mutant(
+        "a linear model's margins that depend on the other rows",
+        LEAK,
+        "boosting/linear_stage.py",
+        "    chunks = dataset.map(lambda X, y: public_margins.margins(X))\n",
+        "    chunks = dataset.map(lambda X, y: public_margins.margins(X - X.mean(axis=0)))\n",
+        (f"{CLASSIFIER}, many numbers and columns",),
+    ),
+    Mutant(
+        "a linear model that spends the whole budget before boosting",
+        UNPAID,
+        "boosting/fit.py",
+        "        training = with_linear_model(training, ledger, budget.fraction(LINEAR_SHARE))\n",
+        "        training = with_linear_model(training, ledger, budget)\n",
+        (f"{CLASSIFIER}, many numbers and columns",),
+    ),
 )

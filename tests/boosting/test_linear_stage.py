@@ -1,0 +1,139 @@
+"""Boosting of tables with many numbers, which starts from a linear model."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from skpublicdp import (
+    SemiPrivateBoostingClassifier,
+    SemiPrivateBoostingRegressor,
+    SemiPrivateLinearRegression,
+    SemiPrivateLogisticRegression,
+)
+
+pa = pytest.importorskip("pyarrow")
+
+N_COLUMNS = 40
+ROUNDING = 0.51 / 1024  # margins are multiples of 1/1024
+
+
+def table(n=1500, seed=0):
+    """Independent normal columns, and labels and outcomes of a linear truth."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, N_COLUMNS))
+    margins = X @ rng.normal(size=N_COLUMNS) / 3
+    labels = (rng.random(n) < 1 / (1 + np.exp(-margins))).astype(int)
+    return X, labels, margins + rng.normal(size=n)
+
+
+X, LABELS, OUTCOMES = table()
+PUBLIC, PUBLIC_LABELS, _ = table(200, seed=1)
+
+
+def classifier(**settings):
+    return SemiPrivateBoostingClassifier(**{"random_state": 0, **settings})
+
+
+class TestALinearModelAlone:
+    """With a small budget for the columns, the linear model is the whole model."""
+
+    @pytest.mark.parametrize("delta", [1e-6, 0])
+    @pytest.mark.parametrize("y_public", [None, PUBLIC_LABELS])
+    def test_equals_logistic_regression(self, delta, y_public):
+        public = {"X_public": PUBLIC, "y_public": y_public}
+        boosted = classifier(delta=delta).fit(X, LABELS, **public)
+        linear = SemiPrivateLogisticRegression(delta=delta, random_state=0)
+        linear.fit(X, LABELS, **public)
+        difference = boosted.decision_function(X) - linear.decision_function(X)
+        assert np.abs(difference).max() < ROUNDING
+        assert (boosted.linear_weight_, boosted.boosting_weight_) == (1.0, 1.0)
+        assert boosted.privacy_.mechanisms == linear.privacy_.mechanisms
+
+    def test_of_outcomes_leaves_the_residuals(self):
+        boosted = SemiPrivateBoostingRegressor(outcome_bounds=(-6, 6), random_state=0)
+        boosted.fit(X, OUTCOMES, X_public=PUBLIC)
+        names = [mechanism.name for mechanism in boosted.privacy_.mechanisms]
+        assert names[0] == "noisy sums of rows times targets"
+        assert len(names) == 2  # the other is the histogram of residuals
+        linear = SemiPrivateLinearRegression(outcome_bounds=(-6, 6), random_state=0)
+        linear.fit(X, OUTCOMES, X_public=PUBLIC)
+        # both have almost the same budget
+        assert np.corrcoef(boosted.predict(X), linear.predict(X))[0, 1] > 0.95
+        low, high = boosted.interval(X).T
+        assert 0.8 < np.mean((low <= OUTCOMES) & (high >= OUTCOMES)) <= 1
+
+    def test_explanations(self):
+        boosted = classifier().fit(X, LABELS, X_public=PUBLIC)
+        assert "linear model (importance" in boosted.explain()
+        explained = boosted.explain_local(X[:5])
+        total = explained.intercept + explained.contributions.sum(axis=-1)
+        np.testing.assert_allclose(np.ravel(total), boosted.decision_function(X[:5]), atol=1e-9)
+        coefficients = SemiPrivateLogisticRegression(random_state=0)
+        coefficients.fit(X, LABELS, X_public=PUBLIC)
+        # the mean absolute deviation of a normal column is proportional to its coefficient
+        importance = boosted.feature_importances_ / np.abs(coefficients.coef_[0])
+        deviations = np.abs(PUBLIC - PUBLIC.mean(axis=0)).mean(axis=0)
+        np.testing.assert_allclose(importance, deviations, rtol=1e-6)
+
+
+class TestALinearModelBesideBoosting:
+    """With a large budget, a part of it is spent on columns and trees."""
+
+    def test_interactions_are_found(self):
+        labels = LABELS ^ (X[:, 0] * X[:, 1] > 0)
+        boosted = classifier(epsilon=200).fit(X, labels, X_public=PUBLIC)
+        assert boosted.linear_weight_ < 1
+        linear = SemiPrivateLogisticRegression(epsilon=200, random_state=0)
+        linear.fit(X, labels, X_public=PUBLIC)
+        scores = [roc_auc_score(labels, model.decision_function(X)) for model in (boosted, linear)]
+        assert scores[0] > scores[1] + 0.02
+
+    def test_rows_in_chunks(self):
+        names = [f"x{i}" for i in range(N_COLUMNS)]
+        frame, public = pd.DataFrame(X, columns=names), pd.DataFrame(PUBLIC, columns=names)
+        whole = classifier(epsilon=100).fit(frame, LABELS, X_public=public)
+        chunks = pa.Table.from_pandas(frame).to_batches(max_chunksize=70)
+        streamed = classifier(epsilon=100).fit(chunks, LABELS, X_public=public)
+        assert whole.to_json() == streamed.to_json()
+        assert (whole.decision_function(frame) == streamed.decision_function(frame)).all()
+
+    def test_a_margin_does_not_depend_on_other_rows(self):
+        boosted = classifier(epsilon=100).fit(X, LABELS, X_public=PUBLIC)
+        margins = boosted.decision_function(X)
+        order = np.random.default_rng(2).permutation(len(X))
+        assert (boosted.decision_function(X[order]) == margins[order]).all()
+        assert (boosted.decision_function(X[3:4]) == margins[3:4]).all()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"public_model": None},
+        {"method": "moments"},
+        {"monotonic_cst": [1] + [0] * (N_COLUMNS - 1)},
+    ],
+    ids=lambda settings: next(iter(settings)),
+)
+def test_settings_without_a_linear_model(settings):
+    boosted = classifier(**settings).fit(X, LABELS, X_public=PUBLIC)
+    assert boosted.linear_weight_ == 0
+
+
+def test_fewer_columns_have_no_linear_model():
+    boosted = classifier().fit(X[:, 1:], LABELS, X_public=PUBLIC[:, 1:])
+    assert boosted.linear_weight_ == 0
+
+
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
+def test_few_public_rows_have_no_linear_model():
+    boosted = classifier().fit(X, LABELS, X_public=PUBLIC[:11])
+    assert boosted.linear_weight_ == 0
+
+
+def test_counts_have_no_linear_model():
+    counts = np.random.default_rng(0).poisson(np.exp(np.clip(OUTCOMES, -2, 2)))
+    boosted = SemiPrivateBoostingRegressor(
+        loss="poisson", outcome_bounds=(0, 20), random_state=0
+    ).fit(X, counts, X_public=PUBLIC)
+    assert boosted.linear_weight_ == 0
