@@ -77,6 +77,16 @@ class TestALinearModelAlone:
         np.testing.assert_allclose(importance, deviations, rtol=1e-6)
 
 
+NAMES = [f"x{i}" for i in range(N_COLUMNS)]
+FRAME, PUBLIC_FRAME = pd.DataFrame(X, columns=NAMES), pd.DataFrame(PUBLIC, columns=NAMES)
+
+
+@pytest.fixture(scope="module")
+def beside():
+    """A classifier with a linear model, columns and trees."""
+    return classifier(epsilon=100).fit(FRAME, LABELS, X_public=PUBLIC_FRAME)
+
+
 class TestALinearModelBesideBoosting:
     """With a large budget, a part of it is spent on columns and trees."""
 
@@ -89,21 +99,17 @@ class TestALinearModelBesideBoosting:
         scores = [roc_auc_score(labels, model.decision_function(X)) for model in (boosted, linear)]
         assert scores[0] > scores[1] + 0.02
 
-    def test_rows_in_chunks(self):
-        names = [f"x{i}" for i in range(N_COLUMNS)]
-        frame, public = pd.DataFrame(X, columns=names), pd.DataFrame(PUBLIC, columns=names)
-        whole = classifier(epsilon=100).fit(frame, LABELS, X_public=public)
-        chunks = pa.Table.from_pandas(frame).to_batches(max_chunksize=70)
-        streamed = classifier(epsilon=100).fit(chunks, LABELS, X_public=public)
-        assert whole.to_json() == streamed.to_json()
-        assert (whole.decision_function(frame) == streamed.decision_function(frame)).all()
+    def test_rows_in_chunks(self, beside):
+        chunks = pa.Table.from_pandas(FRAME).to_batches(max_chunksize=70)
+        streamed = classifier(epsilon=100).fit(chunks, LABELS, X_public=PUBLIC_FRAME)
+        assert beside.to_json() == streamed.to_json()
+        assert (beside.decision_function(FRAME) == streamed.decision_function(FRAME)).all()
 
-    def test_a_margin_does_not_depend_on_other_rows(self):
-        boosted = classifier(epsilon=100).fit(X, LABELS, X_public=PUBLIC)
-        margins = boosted.decision_function(X)
+    def test_a_margin_does_not_depend_on_other_rows(self, beside):
+        margins = beside.decision_function(FRAME)
         order = np.random.default_rng(2).permutation(len(X))
-        assert (boosted.decision_function(X[order]) == margins[order]).all()
-        assert (boosted.decision_function(X[3:4]) == margins[3:4]).all()
+        assert (beside.decision_function(FRAME.iloc[order]) == margins[order]).all()
+        assert (beside.decision_function(FRAME[3:4]) == margins[3:4]).all()
 
 
 @pytest.mark.parametrize(
