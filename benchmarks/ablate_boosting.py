@@ -6,6 +6,7 @@ import itertools
 from fractions import Fraction
 from functools import lru_cache, partial
 
+import bench_linear
 import numpy as np
 import pandas as pd
 from datasets import OUTCOMES, available, load, load_outcomes, public_labels
@@ -114,7 +115,25 @@ def regression(data_dir, epsilons=LITTLE):
     }
 
 
+def many_numbers_case(name, epsilon, seed):
+    """Return the error of one fit to a table with many numbers."""
+    split = bench_linear.TABLES[name](np.random.default_rng(seed % 1000))
+    clf = SemiPrivateBoostingClassifier(epsilon=epsilon, random_state=seed)
+    clf.fit(*split.private, X_public=split.public[0])
+    X_test, y_test = split.test
+    return {"1 - AUC": 1 - roc_auc_score(y_test, clf.decision_function(X_test))}
+
+
+def many_numbers(data_dir):
+    """Return a case for each table with many numbers and each ε."""
+    return {
+        (name, epsilon): partial(many_numbers_case, name, epsilon)
+        for name, epsilon in itertools.product(("independent", "digits"), (0.1, 1.0, 8.0))
+    }
+
+
 WORKLOADS = {
+    "linear stage": many_numbers,
     "regression, little": regression,
     "regression, much": partial(regression, epsilons=MUCH),
     "regression, between": partial(regression, epsilons=(2.0, 10.0)),
@@ -185,6 +204,19 @@ LINES = (
     ("outcome_histogram", "MAX_OUTCOME_SHARE", "regression, little", {"1/3": Fraction(1, 3)}),
     ("outcome_histogram", "TAIL_FRACTION", "regression, little", {"0.05": 0.05}),
     ("outcome_histogram", "EXTENSION", "regression, little", {"0.1": 0.1, "0.5": 0.5}),
+    (
+        "linear_stage",
+        "MIN_ROWS_PER_NOISE_BESIDE_LINEAR",
+        "linear stage",
+        {"always alone": np.inf, "30": 30},
+    ),
+    (
+        "linear_stage",
+        "LINEAR_SHARE",
+        "linear stage",
+        {"1/3": Fraction(1, 3), "9/10": Fraction(9, 10)},
+    ),
+    ("training_data", "MIN_NUMERIC_COLUMNS", "linear stage", {"none": 10**6}),
     # Newton boosting
     ("loss", "MAX_RESIDUAL_DEVIATIONS", "regression, much", {"1.5": 1.5, "3": 3.0, "no": 100.0}),
     ("loss", "CLIPPING_GAIN", "regression, between", {"1": 1.0, "4": 4.0}),
