@@ -55,6 +55,7 @@ ALLOWED = {
         (1330, "linear models of embeddings and of many numbers"),
         (22, "the description of a linear model on its card"),
         (10, "axes that do not depend on the linear algebra library"),
+        (14, "a fit with a part of a budget, and the posterior variance of its margins"),
     ],
     ("linear", "internal docstrings"): [(300, "linear models of embeddings and of many numbers")],
     ("linear", "dense functions"): [(12, "formulas of the posterior and of integer rows")],

@@ -62,12 +62,13 @@ class LinearStage(PublicModel):
     def importances(self, rows: Floats) -> Floats:
         """Return the mean absolute contribution of each source column to encoded public rows."""
         columns = self.linear.columns
+        of_columns = columns.deviations(rows) * self.linear.slopes
         contributions = np.zeros((rows.shape[1], len(rows)))
-        np.add.at(
-            contributions, list(columns.sources), (columns.deviations(rows) * self.linear.slopes).T
-        )
-        deviations = contributions - contributions.mean(axis=1, keepdims=True)
-        return self.loss.glm_unit * np.abs(deviations).mean(axis=1)
+        for source, values in zip(columns.sources, of_columns.T, strict=True):
+            contributions[source] += values
+        means = contributions.mean(axis=1, keepdims=True)
+        importances = np.abs(contributions - means).mean(axis=1)
+        return self.loss.glm_unit * importances
 
 
 def linear_model_suffices(training: TrainingData, ledger: Ledger, budget: StageBudget) -> bool:
@@ -93,13 +94,15 @@ def with_linear_model(training: TrainingData, ledger: Ledger, budget: StageBudge
 
 def linear_model_alone(training: TrainingData) -> FittedModel:
     """Return a fitted model whose only term is the linear model."""
-    data, public_margins = training.binned, training.public_margins
+    data, loss, public_margins = training.binned, training.loss, training.public_margins
     assert public_margins is not None
-    n_targets, sizes = training.n_targets, [bins.size for bins in data.binner.columns]
+    n_targets = training.n_targets
     null = null_model(data.binner.offsets, n_targets)
-    known = [np.zeros((n_targets, size, size)) for size in sizes]  # scores of 0 have no error
-    fit = LogisticFit(null, data, WeightedPublicRows.from_data(data), covariances=known)
+    known = [np.zeros((n_targets, bins.size, bins.size)) for bins in data.binner.columns]
+    design = WeightedPublicRows.from_data(data)
+    fitted = LogisticFit(null, data, design, covariances=known).with_loss(loss)
+
     linear = public_margins.model.estimator
-    variance = training.loss.glm_unit**2 * linear.margin_variance
+    variance = loss.glm_unit**2 * linear.margin_variance
     term = PublicTerm(public_margins, weight=1.0, variance=variance)
-    return replace(fit.with_loss(training.loss), public_term=term)
+    return replace(fitted, public_term=term)

@@ -156,8 +156,9 @@ def fit_linear(
     # axes that are not measured have the coefficients of the labelled public rows
     public_coefficients[basis.measured] = 0
     unmeasured = basis.all_axes @ (fit.posterior.public_weight * public_coefficients)
-    margin_variance = float((fit.sample.plain_squares @ fit.posterior.variances).mean())
-    return _linear_model(encoder, fit.posterior.mode, unmeasured, n_corrections, margin_variance)
+    return _linear_model(
+        encoder, fit.posterior.mode, unmeasured, n_corrections, fit.margin_variance
+    )
 
 
 def make_basis(
@@ -474,6 +475,12 @@ class CorrectedFit:
         self.variances = np.zeros(n_coefficients)  # variances of the estimate
         self.last_means: Floats | float = 0.0  # public predictions at the last correction
         self.posterior = self._posterior(np.zeros(n_coefficients), public_factor)
+
+    @property
+    def margin_variance(self) -> float:
+        """Posterior variance of the margin of an average public row."""
+        variances = self.sample.plain_squares @ self.posterior.variances
+        return float(variances.mean())
 
     def _posterior(
         self, unmeasured: Floats, public_factor: float, *, start: Posterior | None = None
