@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from numbers import Real
 from os import PathLike
 from types import FrameType
@@ -40,8 +40,8 @@ from skpublicdp.data.tables import (
 )
 from skpublicdp.data.value_conversion import (
     MAX_LISTED_COLUMNS,
+    common_kind,
     date_advice,
-    is_date,
     is_missing,
     kind_of_object,
     not_numbers_message,
@@ -121,8 +121,7 @@ def infer_public_kind(values: NDArray[Any]) -> str:
 
     The kind is ANYTHING if the values are of several kinds or are all missing.
     """
-    kinds = {_kind_of_value(value) for value in values.tolist() if not is_missing(value)}
-    return kinds.pop() if kinds in ({TEXT}, {BOOLEAN}, {NUMBER}, {DATE}) else ANYTHING
+    return common_kind(value for value in values.tolist() if not is_missing(value))
 
 
 def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
@@ -198,19 +197,7 @@ def kind_of_type(type_: ColumnType) -> str:
         return type_.kind
     if type_.categories is None:
         return TEXT
-    kinds = set(map(_kind_of_value, type_.categories))
-    return kinds.pop() if len(kinds) == 1 else ANYTHING
-
-
-def _kind_of_value(value: Any) -> str:
-    """Return the kind of a single public value or category, or ANYTHING for unknown types."""
-    if isinstance(value, str):
-        return TEXT
-    if isinstance(value, bool | np.bool_):
-        return BOOLEAN
-    if isinstance(value, int | float | Decimal | np.number):
-        return NUMBER
-    return DATE if is_date(value) else ANYTHING
+    return common_kind(type_.categories)
 
 
 def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
@@ -223,9 +210,9 @@ def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
         return DATE, new_kind in (DATE, TEXT)
     if column.categorical:
         return _accepted_as_category(column, new_kind)
-    # booleans can replace 0 and 1, unless the column also contains other numbers
-    is_binary = set(column.values.tolist()) <= {0.0, 1.0}
-    return NUMBER, new_kind in (NUMBER, TEXT) or (new_kind == BOOLEAN and is_binary)
+    if new_kind == BOOLEAN:  # booleans can replace 0 and 1, but no other numbers
+        return NUMBER, bool(np.isin(column.values, (0, 1)).all())
+    return NUMBER, new_kind in (NUMBER, TEXT)
 
 
 def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
@@ -233,11 +220,9 @@ def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
 
     Numbers and booleans match categories that equal their text representations.
     """
-    categories = column.values.tolist()
-    kinds = set(map(_kind_of_value, categories))
-    if len(kinds) != 1 or ANYTHING in kinds:
+    kind, categories = column.kind_of_categories, column.values.tolist()
+    if kind == ANYTHING:
         return ANYTHING, True
-    (kind,) = kinds
     if kind == TEXT and new_kind == NUMBER:
         return kind, any(map(_is_printed_number, categories))
     if kind == TEXT and new_kind == BOOLEAN:
@@ -290,10 +275,10 @@ def read_table(
     check_container(estimator, X, name)
     if is_frame(X):
         table = Table(X)
-        repeated = [label for label in table.labels if table.labels.count(label) > 1]
-        if repeated:
+        label, count = Counter(table.labels).most_common(1)[0] if table.labels else (None, 0)
+        if count > 1:
             raise ValueError(
-                f"Columns must have different names, but {repeated[0]!r} occurs twice. Rename one "
+                f"Columns must have different names, but {label!r} occurs twice. Rename one "
                 "of these columns."
             )
         check_shape(table.shape, name)
@@ -428,7 +413,7 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
     numbers = feature_labels(estimator)
     are_names = has_numbers_as_names(numbers) and has_numbers_as_names(labels)
     if numbers and (are_names or set(labels) == set(numbers)):
-        fitted_names, has_names = np.array(numbers, dtype=object), True
+        fitted_names, has_names = numbers, True
     if fitted_names is None or not has_names:
         validate_data(estimator, placeholder, reset=False, skip_check_array=True)
         if has_names:
@@ -444,8 +429,12 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
                 )
             warn(message, UserWarning)
         return table
-    missing = [label for label in fitted_names if label not in labels]
-    unknown = [label for label in labels if label not in fitted_names]
+    fitted_names = list(fitted_names)
+    if labels == tuple(fitted_names):
+        return table
+    new_names, old_names = set(labels), set(fitted_names)
+    missing = [label for label in fitted_names if label not in new_names]
+    unknown = [label for label in labels if label not in old_names]
     if missing or unknown:
         differences = [
             f"{', '.join(map(str, names[:MAX_LISTED_COLUMNS]))} is {status}"
@@ -466,7 +455,7 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
             "The feature names should match those that were passed during fit; "
             f"{' and '.join(differences)}."
         )
-    return table.select(fitted_names.tolist())
+    return table.select(fitted_names)
 
 
 def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Floats:
