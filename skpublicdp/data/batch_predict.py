@@ -20,7 +20,12 @@ from skpublicdp.data.labels import (
 from skpublicdp.data.schema import Column
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import Table
-from skpublicdp.data.validation import check_columns, read_table
+from skpublicdp.data.validation import (
+    check_columns,
+    is_list_of_records,
+    read_records,
+    read_table,
+)
 from skpublicdp.data.value_conversion import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import UnknownCategoriesWarning, warn
 from skpublicdp.typing import Codes, Integers, R
@@ -41,7 +46,10 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
 
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
     """Return the result of a function of rows in memory, and warn about unknown categories."""
-    table = read_table(estimator, X, reset=False, numeric=numeric)
+    if is_list_of_records(X):
+        table = read_records(estimator, X)
+    else:
+        table = read_table(estimator, X, reset=False, numeric=numeric)
     columns = _schema_columns(estimator)
     counting_table = _CategoryCountingTable(table, columns)
     result = rule(counting_table)

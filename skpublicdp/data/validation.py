@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from os import PathLike
 from types import FrameType
@@ -25,6 +25,7 @@ from sklearn.utils.validation import validate_data
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
 from skpublicdp._internal.text import is_valid_text
 from skpublicdp.data.column import Column
+from skpublicdp.data.container import object_array
 from skpublicdp.data.schema import column_names, feature_labels, has_numbers_as_names
 from skpublicdp.data.streaming import is_streamed
 from skpublicdp.data.tables import (
@@ -430,32 +431,62 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
             warn(message, UserWarning)
         return table
     fitted_names = list(fitted_names)
-    if labels == tuple(fitted_names):
-        return table
-    new_names, old_names = set(labels), set(fitted_names)
-    missing = [label for label in fitted_names if label not in new_names]
-    unknown = [label for label in labels if label not in old_names]
-    if missing or unknown:
-        differences = [
-            f"{', '.join(map(str, names[:MAX_LISTED_COLUMNS]))} is {status}"
-            for names, status in ((missing, "missing"), (unknown, "unknown"))
-            if names
-        ]
+    differences = _name_differences(labels, fitted_names)
+    if differences:
         if name == "X_public":
             advice = pipeline_advice()
-            if missing and advice == ".":
+            if "is missing" in differences and advice == ".":
                 advice = (
                     ". Add a missing column to X_public, with the values that it may have, or "
                     "leave it out of X."
                 )
-            raise ValueError(
-                f"The columns should be those of X; {' and '.join(differences)}{advice}"
-            )
+            raise ValueError(f"The columns should be those of X; {differences}{advice}")
         raise ValueError(
-            "The feature names should match those that were passed during fit; "
-            f"{' and '.join(differences)}."
+            f"The feature names should match those that were passed during fit; {differences}."
         )
     return table.select(fitted_names)
+
+
+def _name_differences(names: Iterable[Any], fitted_names: Sequence[Any]) -> str:
+    """Return which names of columns are missing and which unknown, or "" if none are."""
+    given, fitted = dict.fromkeys(names), dict.fromkeys(fitted_names)
+    if given.keys() == fitted.keys():
+        return ""
+    missing = [name for name in fitted if name not in given]
+    unknown = [name for name in given if name not in fitted]
+    return " and ".join(
+        f"{', '.join(map(str, columns[:MAX_LISTED_COLUMNS]))} is {status}"
+        for columns, status in ((missing, "missing"), (unknown, "unknown"))
+        if columns
+    )
+
+
+def is_list_of_records(X: Any) -> bool:
+    """Indicate whether X is a list of dicts, like rows from JSON."""
+    return isinstance(X, list) and bool(X) and all(isinstance(item, Mapping) for item in X)
+
+
+def read_records(estimator: Any, records: Sequence[Mapping[Any, Any]]) -> Table:
+    """Return records as a table of objects, whose columns are in the order of `fit`.
+
+    The types of a frame would depend on all records, and so would the prediction of each one.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        raise ValueError(
+            "X can be a list of dicts only if the columns had names in fit; "
+            f"{type(estimator).__name__} was fitted without feature names. Pass an array."
+        )
+    rows = np.empty((len(records), len(names)), dtype=object)
+    for position, record in enumerate(records):
+        differences = _name_differences(record, names.tolist())
+        if differences:
+            raise ValueError(
+                "The keys of each dict in X should match the feature names that were passed during "
+                f"fit; {differences}. Use None for a missing value."
+            )
+        rows[position] = object_array([record[name] for name in names])
+    return Table(rows)
 
 
 def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Floats:
@@ -662,7 +693,10 @@ def _actual_and_remedy(X: Any) -> str:
     if isinstance(X, str | PathLike):
         return "a string or a path. Open files with skpublicdp.data.open_rows"
     if isinstance(X, dict):
-        return "a dict. Convert it to a DataFrame"
+        return (
+            "a dict. Convert it to a DataFrame, or pass one row to predict as a list of dicts: "
+            "[record]"
+        )
     if isinstance(X, Iterator):
         return "an iterator, which can be read only once. Convert it to a list or a DataFrame"
     if X is None:
