@@ -163,13 +163,14 @@ class _CategoryCountingTable(Table):
         """Return distinct values of a column and their indices, and count its categories."""
         values, indices = super().distinct(position)
         column = self._columns[position] if self._columns else None
-        if column is not None and column.categorical and len(column.values):
-            codes = column.encode(values).astype(np.intp)
-            if indices is not None:
-                codes = np.take(codes, indices)
-            counts = np.bincount(codes, minlength=column.n_categories)
-            # the last codes are for unknown and for missing values
-            self.counts[:, position] += (counts[:-2].sum(), counts[-2])
+        if column is None or not column.categorical or not len(column.values):
+            return values, indices
+        codes = column.encode(values).astype(np.intp)
+        if indices is not None:
+            codes = np.take(codes, indices)
+        counts = np.bincount(codes, minlength=column.n_categories)
+        *n_known, n_unknown, _ = counts.tolist()
+        self.counts[:, position] += (sum(n_known), n_unknown)
         return values, indices
 
 

@@ -176,9 +176,7 @@ class Table:
         distinct = series.unique()
         if len(series) < MIN_REPETITIONS * len(distinct) or distinct.is_null().all():
             return self.column(position), None
-        texts = distinct.to_list()
-        indices = series.replace_strict(texts, range(len(texts)), return_dtype=nw.Int64)
-        return object_array(texts), np.asarray(indices.to_numpy())
+        return object_array(distinct.to_list()), replace_values(series, distinct)
 
     def take(self, positions: Codes) -> Table:
         """Return the rows at given positions."""
@@ -358,18 +356,19 @@ def _distinct_in_pandas(
 def _distinct_in_arrow(column: Any) -> tuple[ColumnValues, Codes]:
     """Return distinct strings of each chunk of a pyarrow column, and the index of each row."""
     texts: list[str | None] = []
-    indices_of_chunks = []
+    indices_of_chunks = [np.empty(0, dtype=np.int64)]
     for chunk in column.chunks:
         has_dictionary = hasattr(chunk, "dictionary")
         # a long dictionary can list many strings that do not occur in the chunk
         if has_dictionary and len(chunk) < MIN_REPETITIONS * len(chunk.dictionary):
             chunk, has_dictionary = chunk.dictionary_decode(), False
         encoded = chunk if has_dictionary else chunk.dictionary_encode()
-        # a missing value is assigned the position of the None before the strings
-        indices = encoded.indices.cast("int64").fill_null(-1).to_numpy()
-        indices_of_chunks.append(indices + len(texts) + 1)
-        texts += [None, *encoded.dictionary.cast("string").to_pylist()]
-    return object_array(texts), np.concatenate([np.empty(0, np.int64), *indices_of_chunks])
+        start = len(texts) + 1
+        texts.append(None)  # a missing value has index -1
+        texts += encoded.dictionary.cast("string").to_pylist()
+        indices = encoded.indices.cast("int64").fill_null(-1)
+        indices_of_chunks.append(indices.to_numpy() + start)
+    return object_array(texts), np.concatenate(indices_of_chunks)
 
 
 def to_narwhals(table: Any) -> Any:
@@ -520,8 +519,12 @@ def distinct_values(series: Any) -> Any:
     return wrapped.unique().to_native() if is_fast else None
 
 
-def replace_values(series: Any, distinct: Any, codes: Codes) -> Codes:
-    """Return the code of each value in a series, given the distinct values and their codes."""
+def replace_values(series: Any, distinct: Any, codes: Codes | None = None) -> Codes:
+    """Return the code of each value in a series, given the distinct values and their codes.
+
+    By default, the codes are the positions of the distinct values.
+    """
     values = to_narwhals(distinct).to_list()
-    coded = to_narwhals(series).replace_strict(values, codes.tolist(), return_dtype=nw.Int64)
+    new_values = list(range(len(values))) if codes is None else codes.tolist()
+    coded = to_narwhals(series).replace_strict(values, new_values, return_dtype=nw.Int64)
     return np.asarray(coded.to_numpy(), dtype=np.intp)

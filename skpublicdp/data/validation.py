@@ -221,12 +221,13 @@ def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
 
     Numbers and booleans match categories that equal their text representations.
     """
-    kind, categories = column.kind_of_categories, column.values.tolist()
+    kind = column.kind_of_categories
     if kind == ANYTHING:
         return ANYTHING, True
-    if kind == TEXT and new_kind == NUMBER:
-        return kind, any(map(_is_printed_number, categories))
-    if kind == TEXT and new_kind == BOOLEAN:
+    if kind == TEXT and new_kind in (NUMBER, BOOLEAN):
+        categories = column.values.tolist()
+        if new_kind == NUMBER:
+            return kind, any(map(_is_printed_number, categories))
         return kind, bool({"True", "False"} & set(categories))
     accepted_kinds = {BOOLEAN: {BOOLEAN, NUMBER}, NUMBER: {NUMBER, TEXT}}
     return kind, new_kind in accepted_kinds.get(kind, {kind})

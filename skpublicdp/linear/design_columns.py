@@ -111,6 +111,9 @@ class DesignColumns:
         values = np.empty((len(rows), len(codes)))
         starts = np.flatnonzero(codes <= 0).tolist()  # of the numbers, and of each first category
         for start, stop in pairwise([*starts, len(codes)]):
-            column = rows[:, self.sources[start], None]
-            values[:, start:stop] = column if codes[start] < 0 else column == codes[start:stop]
+            source = self.sources[start]
+            column = rows[:, source, None]
+            if codes[start] >= 0:
+                column = column == codes[start:stop]
+            values[:, start:stop] = column
         return values
