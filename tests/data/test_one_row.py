@@ -1,5 +1,8 @@
 """A row is read as it is among others: its code is a function of this row alone."""
 
+import pickle
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 
 import numpy as np
@@ -115,3 +118,22 @@ def test_what_a_column_looks_up_is_left_out_of_pickles():
     column.encode(np.array(["a"], dtype=object))
     assert column.kind_of_categories == "text"
     assert column.__getstate__() == state
+
+
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.UnknownCategoriesWarning")
+def test_threads_predict_with_one_model():
+    rows = odd_frame()
+    y = np.random.default_rng(0).integers(0, 2, N)
+    model = SemiPrivateBoostingClassifier(random_state=0, epsilon=10.0)
+    model.fit(rows, y, is_public=np.arange(N) < 60)
+    expected = pickle.loads(pickle.dumps(model)).predict_proba(rows)
+    gate = threading.Barrier(8)
+
+    def predict(start):
+        gate.wait()  # so that all threads find no lookup table
+        part = rows.iloc[start::8]
+        return [model.predict_proba(part) for _ in range(3)][-1]
+
+    with ThreadPoolExecutor(8) as pool:
+        for start, found in enumerate(pool.map(predict, range(8))):
+            np.testing.assert_array_equal(found, expected[start::8])
