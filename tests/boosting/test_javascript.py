@@ -85,5 +85,15 @@ def test_a_public_model_is_refused(tmp_path):
     clf = SemiPrivateBoostingClassifier(epsilon=20.0, random_state=0)
     clf.fit(X, y, is_public=np.arange(N) < 300)
     assert json.loads(clf.to_json())["public_model"] is not None
-    with pytest.raises(subprocess.CalledProcessError, match="status 1"):
+    with pytest.raises(subprocess.CalledProcessError) as failure:
         said_in_javascript(clf, [], tmp_path)
+    assert b"public model" in failure.value.stderr
+
+
+def test_a_key_that_is_missing_is_refused(tmp_path):
+    X = rows(None)[["age", "town"]]
+    clf = SemiPrivateBoostingClassifier(epsilon=20.0, public_model=None, random_state=0)
+    clf.fit(X, X["age"] > 50, is_public=np.arange(N) < 300)
+    with pytest.raises(subprocess.CalledProcessError) as failure:
+        said_in_javascript(clf, [{"age": 30}], tmp_path)
+    assert b"no town" in failure.value.stderr
