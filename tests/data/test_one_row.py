@@ -10,7 +10,7 @@ import pytest
 
 from skpublicdp import SemiPrivateBoostingClassifier, SemiPrivateLogisticRegression
 from tests.data.containers import pa, pd, pl
-from tests.data.internals import Column, Table, build_schema
+from tests.data.internals import Column, Table, build_schema, tables
 
 N = 120
 
@@ -137,3 +137,21 @@ def test_threads_predict_with_one_model():
     with ThreadPoolExecutor(8) as pool:
         for start, found in enumerate(pool.map(predict, range(8))):
             np.testing.assert_array_equal(found, expected[start::8])
+
+
+def test_narwhals_is_not_entered_for_columns_of_pandas(monkeypatch):
+    """It costs more than all that a number in a row needs."""
+    rng = np.random.default_rng(0)
+    kinds = {"x": rng.normal(size=N), "n": rng.integers(0, 9, N), "t": rng.choice(["a", "b"], N)}
+    rows = pd.DataFrame(kinds | {"c": pd.Categorical(kinds["t"])})
+    model = SemiPrivateBoostingClassifier(random_state=0, epsilon=10.0)
+    model.fit(rows, rng.integers(0, 2, N), is_public=np.arange(N) < 60)
+    entries, from_native = [], tables.nw.from_native
+    monkeypatch.setattr(
+        tables.nw, "from_native", lambda *a, **k: entries.append(1) or from_native(*a, **k)
+    )
+    model.decision_function(pl.from_pandas(rows[:1]))
+    assert entries
+    entries.clear()
+    model.decision_function(rows[:1])
+    assert not entries
