@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 test test-kernel test-random test-slow test-oldest test-engines golden pages wheel: export OMP_NUM_THREADS := 1
 test test-kernel test-random test-slow test-oldest test-engines golden pages wheel: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: demo test test-kernel test-random golden pages test-slow test-oldest test-engines lint types docs docs-test wheel bench bench-scale bench-spark head-to-head ablate audit mutants witnesses clean
+.PHONY: demo test test-kernel test-random golden pages test-slow test-oldest test-engines lint types docs docs-test wheel sbom bench bench-scale bench-spark head-to-head ablate audit mutants witnesses clean
 
 $(VENV)/.ready: pyproject.toml
 	@echo "Making the environment $(VENV) ..."
@@ -105,12 +105,19 @@ wheel: $(VENV)/.ready  ## sdist and wheel into dist/, tried where nothing else i
 	rm -rf dist .venv-wheel
 	$(BIN)/python -m pip install --quiet 'build>=1.2'
 	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir dist/again .  # equal sources give equal bytes
+	for file in dist/*.whl dist/*.tar.gz; do cmp "$$file" "dist/again/$$(basename "$$file")" || exit 1; done
+	rm -r dist/again
 	$(PYTHON) -m venv .venv-wheel
 	.venv-wheel/bin/python -m pip install --quiet dist/*.whl
 	cp benchmarks/installed.py dist/ && cd dist && ../.venv-wheel/bin/python installed.py
 	cd dist && ../.venv-wheel/bin/python $(DOCTEST) ../docs/user_guide/getting_started.md
 	.venv-wheel/bin/python -m pip install --quiet "$$(echo dist/*.whl)[data,plot]"
 	cd dist && ../.venv-wheel/bin/python $(DOCTEST) ../README.md ../docs/index.md ../docs/user_guide/tutorial.md
+
+sbom: $(VENV)/.ready  ## software bill of materials of the environment into dist/sbom.json, offline; EXTRAS="data plot"
+	mkdir -p dist
+	$(BIN)/python .ci/sbom.py $(EXTRAS) > dist/sbom.json
 
 bench: $(VENV)/.ready  ## speed ratios and accuracy tables into benchmarks/results
 	$(BIN)/python benchmarks/bench_core.py

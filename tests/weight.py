@@ -34,9 +34,16 @@ ALLOWED = {
     ("data", "code"): [
         (40, "zones and labels of columns are those of public rows"),
         (72, "the reader of outcomes, which was part of boosting"),
+        (33, "records of a service, and predictions of few rows several times as fast"),
     ],
-    ("data", "internal docstrings"): [(22, "the reader of outcomes, which was part of boosting")],
-    ("data", "numbers"): [(4, "the reader of outcomes, which was part of boosting")],
+    ("data", "internal docstrings"): [
+        (22, "the reader of outcomes, which was part of boosting"),
+        (19, "records, and distinct values of a column"),
+    ],
+    ("data", "numbers"): [
+        (4, "the reader of outcomes, which was part of boosting"),
+        (1, "few rows of text are read one by one"),
+    ],
     ("privacy", "code"): [(31, "the budget of steps, which was part of boosting")],
     ("privacy", "internal docstrings"): [(18, "the budget of steps, which was part of boosting")],
     ("query_release", "code"): [
@@ -56,6 +63,7 @@ ALLOWED = {
         (22, "the description of a linear model on its card"),
         (10, "axes that do not depend on the linear algebra library"),
         (14, "a fit with a part of a budget, and the posterior variance of its margins"),
+        (2, "design columns of a few rows at once"),
     ],
     ("linear", "internal docstrings"): [(300, "linear models of embeddings and of many numbers")],
     ("linear", "dense functions"): [(12, "formulas of the posterior and of integer rows")],

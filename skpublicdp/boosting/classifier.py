@@ -338,8 +338,9 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
 
         Parameters
         ----------
-        X : DataFrame or array-like, shape (n, n_features)
-            Rows to predict.
+        X : DataFrame, array-like or list of dict, shape (n, n_features)
+            Rows to predict. A list of dicts, as JSON has them, needs the columns of the fit as
+            keys, ``None`` for missing values, and dates as text in ISO format.
 
         Returns
         -------

@@ -20,10 +20,15 @@ from skpublicdp.data.labels import (
 from skpublicdp.data.schema import Column
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import Table
-from skpublicdp.data.validation import check_columns, read_table
+from skpublicdp.data.validation import (
+    check_columns,
+    is_list_of_records,
+    read_records,
+    read_table,
+)
 from skpublicdp.data.value_conversion import MAX_LISTED_COLUMNS
 from skpublicdp.exceptions import UnknownCategoriesWarning, warn
-from skpublicdp.typing import Integers, R
+from skpublicdp.typing import Codes, Integers, R
 
 Rule = Callable[[Table], NDArray[Any]]
 """Function that maps a table of n rows to n predictions."""
@@ -41,9 +46,12 @@ def predict_batches(estimator: Any, X: Any, rule: Rule, *, numeric: bool = False
 
 def apply_rule(estimator: Any, X: Any, rule: Callable[[Table], R], numeric: bool = False) -> R:
     """Return the result of a function of rows in memory, and warn about unknown categories."""
-    table = read_table(estimator, X, reset=False, numeric=numeric)
+    if is_list_of_records(X):
+        table = read_records(estimator, X)
+    else:
+        table = read_table(estimator, X, reset=False, numeric=numeric)
     columns = _schema_columns(estimator)
-    counting_table = _CategoryCountingTable(table.native, columns)
+    counting_table = _CategoryCountingTable(table, columns)
     result = rule(counting_table)
     _warn_unknown_categories(columns, counting_table.counts)
     return result
@@ -146,38 +154,24 @@ class _CategoryCountingTable(Table):
         categories at fit.
     """
 
-    def __init__(self, native: Any, columns: Sequence[Column]) -> None:
-        super().__init__(native)
+    def __init__(self, table: Table, columns: Sequence[Column]) -> None:
+        vars(self).update(vars(table))  # including columns and types that were already read
         self._columns = columns
         self.counts = np.zeros((2, len(columns)), dtype=np.int64)
 
-    def map_distinct(
-        self, position: int, encode: Callable[[NDArray[Any]], NDArray[Any]]
-    ) -> NDArray[Any]:
-        """Return the codes of a column's values, and add the column's categories to `counts`.
-
-        The code of a value and its status (known, unknown or missing) are packed into one integer,
-        so that a single lookup per distinct value suffices.
-        """
+    def distinct(self, position: int) -> tuple[NDArray[Any], Codes | None]:
+        """Return distinct values of a column and their indices, and count its categories."""
+        values, indices = super().distinct(position)
         column = self._columns[position] if self._columns else None
         if column is None or not column.categorical or not len(column.values):
-            return super().map_distinct(position, encode)
-        code_dtypes, n_known = [], len(column.values)
-
-        def pack_code_and_status(values: NDArray[Any]) -> Integers:
-            """Return 3 * code + status, where status is 0 (known), 1 (unknown) or 2 (missing)."""
-            codes, category_codes = encode(values), column.encode(values)
-            code_dtypes.append(codes.dtype)
-            # the category code is n_known for unknown values and n_known + 1 for missing values
-            is_known_category = category_codes < n_known
-            is_missing = category_codes > n_known
-            status = (~is_known_category).astype(np.int64) + is_missing
-            return 3 * codes.astype(np.int64) + status
-
-        packed = super().map_distinct(position, pack_code_and_status)
-        n_known_values, n_unknown_values, _ = np.bincount(packed % 3, minlength=3)
-        self.counts[:, position] += (n_known_values, n_unknown_values)
-        return (packed // 3).astype(code_dtypes[-1])
+            return values, indices
+        codes = column.encode(values).astype(np.intp)
+        if indices is not None:
+            codes = np.take(codes, indices)
+        counts = np.bincount(codes, minlength=column.n_categories)
+        *n_known, n_unknown, _ = counts.tolist()
+        self.counts[:, position] += (sum(n_known), n_unknown)
+        return values, indices
 
 
 def _warn_unknown_categories(columns: Sequence[Column], counts: Integers) -> None:
@@ -219,7 +213,7 @@ def _predict_streamed(
 
     def predict_chunk(chunk: Chunk) -> tuple[NDArray[Any], Any, Integers]:
         """Return the predictions, the labels, and the counts of known and unknown categories."""
-        counting_table = _CategoryCountingTable(chunk.X, schema_columns)
+        counting_table = _CategoryCountingTable(Table(chunk.X), schema_columns)
         predictions = rule(counting_table)
         labels = None if chunk.y is None else np.asarray(chunk.y)
         return predictions, labels, counting_table.counts

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from skpublicdp._internal.redaction import NotNumbersError, RefusedError, call_or_raise
 from skpublicdp.data.dates import dates_from_user, wall_clock, with_time_zone
 from skpublicdp.data.value_conversion import (
+    common_kind,
     is_missing,
     not_numbers_message,
     printed_texts,
@@ -141,17 +142,8 @@ class Column:
         compared as text: "10" and "10.0" match the category 10, and the number 10 matches the
         category "10".
         """
-        categories = self.values.tolist()
-        codes = {value: code for code, value in enumerate(categories)}
-        other_code, missing_code = len(codes), len(codes) + 1
-        codes.setdefault(OTHER, other_code)
-        codes.setdefault(MISSING, missing_code)
-        code_of_text = {
-            text: code
-            for code, value in enumerate(categories)
-            if not isinstance(value, str)
-            for text in printed_texts(value)
-        }
+        codes, code_of_text = self._codes_of_values
+        other_code, missing_code = len(self.values), len(self.values) + 1
 
         def code_of(value: Any) -> int:
             """Return the code of a value of any type, even a type without comparisons."""
@@ -169,7 +161,7 @@ class Column:
 
         # most values are found in the dictionary, which is faster than calling `code_of`
         objects = values.tolist()
-        code_of_plain = {**codes, None: missing_code}.get
+        code_of_plain = codes.get
         not_found = -1  # plain values that equal no category are compared as text below
         encoded = np.fromiter(
             (
@@ -182,6 +174,36 @@ class Column:
         for position in np.flatnonzero(encoded == not_found).tolist():
             encoded[position] = code_of(objects[position])
         return encoded
+
+    @cached_property
+    def _codes_of_values(self) -> tuple[dict[Any, int], dict[str, int]]:
+        """Code of each category, of the names of both additional codes and of None.
+
+        The second dict has the texts that represent categories which are no text.
+        """
+        categories = self.values.tolist()
+        codes: dict[Any, int] = {value: code for code, value in enumerate(categories)}
+        missing_code = len(codes) + 1
+        codes.setdefault(OTHER, len(codes))
+        codes.setdefault(MISSING, missing_code)
+        codes[None] = missing_code
+        code_of_text = {
+            text: code
+            for code, value in enumerate(categories)
+            if not isinstance(value, str)
+            for text in printed_texts(value)
+        }
+        return codes, code_of_text
+
+    @cached_property
+    def kind_of_categories(self) -> str:
+        """Common kind of the categories, or "anything" if there is none."""
+        return common_kind(self.values.tolist())
+
+    def __getstate__(self) -> dict[str, Any]:
+        # what is computed from the fields is left out of pickles
+        caches = ("_codes_of_values", "_holds_whole_days", "kind_of_categories")
+        return {name: value for name, value in vars(self).items() if name not in caches}
 
     def decode(self, numbers: Floats) -> NDArray[Any]:
         """Convert encoded values back to the user's values, as the inverse of `encode`.

@@ -30,6 +30,9 @@ MIN_REPETITIONS = 2
 once. If strings are repeated less often, a lookup table is slower than encoding each row.
 """
 
+MIN_FACTORIZED = 32
+"""Minimum number of rows of a pandas column of text at which distinct strings are searched for."""
+
 UNUSABLE: dict[type, str] = {
     nw.List: "lists",
     nw.Array: "lists",
@@ -131,6 +134,9 @@ class Table:
         """
         if not self.is_frame:
             return self.native[:, position]
+        native = self._native_column(position)
+        if isinstance(getattr(native, "dtype", None), np.dtype):
+            return np.asarray(native)
         return _series_values(self._series(position), self.types[position])
 
     def map_distinct(
@@ -149,27 +155,28 @@ class Table:
             Function that maps values to codes, both arrays of shape (k,). Missing strings are
             passed as None.
         """
+        values, indices = self.distinct(position)
+        codes = encode(values)
+        return codes if indices is None else np.take(codes, indices)
+
+    def distinct(self, position: int) -> tuple[ColumnValues, Codes | None]:
+        """Return distinct values of a column, and the index of the value of each row.
+
+        Some values may occur in no row or twice. The indices are None if the values are those of
+        the rows, since distinct values cannot be found quickly. A missing string is None or NaN.
+        """
         if not self.is_frame or self.types[position].kind not in (TEXT, CATEGORY):
-            return encode(self.column(position))
-        native = self._series(position).to_native()
+            return self.column(position), None
+        native = self._native_column(position)
         if hasattr(native, "factorize"):  # pandas
-            # a missing value has index -1, the position of the final None
-            indices, distinct_texts = native.factorize()
-            texts = [*distinct_texts.tolist(), None]
-            text_codes = encode(object_array(texts))
-            return np.take(text_codes, indices)
+            return _distinct_in_pandas(native, self.types[position].categories)
         if hasattr(native, "dictionary_encode"):  # pyarrow
-            return _map_arrow_column(native, encode)
+            return _distinct_in_arrow(native)
         series = self._series(position).cast(nw.String)
         distinct = series.unique()
         if len(series) < MIN_REPETITIONS * len(distinct) or distinct.is_null().all():
-            return encode(self.column(position))
-        texts = distinct.to_list()
-        codes = encode(object_array(texts))
-        # codes are whole numbers, which are exact as floats
-        mapped = series.replace_strict(texts, codes.tolist(), return_dtype=nw.Float64)
-        floats = np.asarray(mapped.to_numpy())
-        return floats.astype(codes.dtype)
+            return self.column(position), None
+        return object_array(distinct.to_list()), replace_values(series, distinct)
 
     def take(self, positions: Codes) -> Table:
         """Return the rows at given positions."""
@@ -198,21 +205,39 @@ class Table:
         """Whether rows are selected with `iloc`, as in pandas."""
         return hasattr(self.native, "iloc")
 
+    @cached_property
+    def _pandas_columns(self) -> list[Any]:
+        """Columns of a pandas frame, since selecting each of them with `iloc` takes longer."""
+        return [series for _, series in self.native.items()]
+
+    def _native_column(self, position: int) -> Any:
+        """Return the column at a given position of a frame, as a series of its library."""
+        if self._has_iloc:
+            return self._pandas_columns[position]
+        return self._series(position).to_native()
+
     def _series(self, position: int) -> Any:
         """Return the column at a given position of a frame, as a narwhals series."""
         if self._has_iloc:
-            return nw.from_native(self.native.iloc[:, position], series_only=True)
+            return nw.from_native(self._pandas_columns[position], series_only=True)
         return self._frame.get_column(self.labels[position])
 
     def _declared_type(self, position: int) -> ColumnType:
         """Return the declared type of the column at a given position of a frame."""
+        native = self._native_column(position)
         if self._has_iloc:
-            dtype = self.native.iloc[:, position].dtype
+            dtype = native.dtype
             if isinstance(dtype, np.dtype):
                 # narwhals would infer the type of an object column from its values
                 return numpy_type(dtype)
+            # narwhals reads these types, too, but takes longer
+            if dtype.type is str:
+                return ColumnType(TEXT)
+            if hasattr(dtype, "categories"):
+                categories = _declared_categories(native)
+                return ColumnType(CATEGORY, categories, ordered=bool(dtype.ordered))
         series = self._series(position)
-        return narwhals_type(series.dtype, series.to_native())
+        return narwhals_type(series.dtype, native)
 
 
 def numpy_type(dtype: np.dtype[Any]) -> ColumnType:
@@ -291,8 +316,6 @@ def _declared_categories(native: Any) -> tuple[Any, ...] | None:
 def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
     """Return the values of a narwhals series, as described in `Table.column`."""
     native, dtype = series.to_native(), series.dtype
-    if isinstance(getattr(native, "dtype", None), np.dtype):
-        return np.asarray(native)
     if type_.kind == DATE:
         if isinstance(dtype, nw.Datetime) and dtype.time_zone is not None:
             series = series.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
@@ -309,29 +332,43 @@ def _series_values(series: Any, type_: ColumnType) -> ColumnValues:
         float_type = np.float32 if dtype == nw.Float32 else np.float64
         return np.asarray(series.to_numpy(), dtype=float_type)
     if hasattr(native, "iloc"):
-        return np.asarray(native.astype(object), dtype=object)
+        return np.asarray(native.to_numpy(dtype=object))
     if type_.kind in (CATEGORY, TEXT):
         series = series.cast(nw.String)
     return object_array(series.to_list())
 
 
-def _map_arrow_column(column: Any, encode: Callable[[ColumnValues], NDArray[Any]]) -> NDArray[Any]:
-    """Return the codes of a pyarrow text column, encoding each string of a chunk once."""
-    no_codes = encode(object_array([None]))[:0]  # dtype if there are no chunks
-    codes_of_chunks = [no_codes]
+def _distinct_in_pandas(
+    series: Any, categories: Sequence[Any] | None
+) -> tuple[ColumnValues, Codes | None]:
+    """Return distinct values of a series of text or categories, and the index of each row."""
+    if categories is not None:
+        values = object_array([None, *categories])
+        indices = series.array.codes + 1  # the code of a missing value is -1
+        is_repeated = len(series) >= MIN_REPETITIONS * len(values)
+        return (values, indices) if is_repeated else (values[indices], None)
+    if len(series) < MIN_FACTORIZED:
+        return series.to_numpy(dtype=object), None
+    indices, distinct_texts = series.factorize()
+    return object_array([None, *distinct_texts.tolist()]), indices + 1
+
+
+def _distinct_in_arrow(column: Any) -> tuple[ColumnValues, Codes]:
+    """Return distinct strings of each chunk of a pyarrow column, and the index of each row."""
+    texts: list[str | None] = []
+    indices_of_chunks = [np.empty(0, dtype=np.int64)]
     for chunk in column.chunks:
         has_dictionary = hasattr(chunk, "dictionary")
         # a long dictionary can list many strings that do not occur in the chunk
         if has_dictionary and len(chunk) < MIN_REPETITIONS * len(chunk.dictionary):
             chunk, has_dictionary = chunk.dictionary_decode(), False
         encoded = chunk if has_dictionary else chunk.dictionary_encode()
-        distinct_texts, indices = encoded.dictionary, encoded.indices
-        texts = distinct_texts.cast("string").to_pylist()
-        distinct_codes = encode(object_array([*texts, None]))
-        if indices.null_count:  # a missing value is assigned the position of the final None
-            indices = indices.cast("int64").fill_null(len(distinct_texts))
-        codes_of_chunks.append(np.take(distinct_codes, indices.to_numpy()))
-    return np.concatenate(codes_of_chunks)
+        start = len(texts) + 1
+        texts.append(None)  # a missing value has index -1
+        texts += encoded.dictionary.cast("string").to_pylist()
+        indices = encoded.indices.cast("int64").fill_null(-1)
+        indices_of_chunks.append(indices.to_numpy() + start)
+    return object_array(texts), np.concatenate(indices_of_chunks)
 
 
 def to_narwhals(table: Any) -> Any:
@@ -482,8 +519,12 @@ def distinct_values(series: Any) -> Any:
     return wrapped.unique().to_native() if is_fast else None
 
 
-def replace_values(series: Any, distinct: Any, codes: Codes) -> Codes:
-    """Return the code of each value in a series, given the distinct values and their codes."""
+def replace_values(series: Any, distinct: Any, codes: Codes | None = None) -> Codes:
+    """Return the code of each value in a series, given the distinct values and their codes.
+
+    By default, the codes are the positions of the distinct values.
+    """
     values = to_narwhals(distinct).to_list()
-    coded = to_narwhals(series).replace_strict(values, codes.tolist(), return_dtype=nw.Int64)
+    new_values = list(range(len(values))) if codes is None else codes.tolist()
+    coded = to_narwhals(series).replace_strict(values, new_values, return_dtype=nw.Int64)
     return np.asarray(coded.to_numpy(), dtype=np.intp)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from os import PathLike
 from types import FrameType
@@ -25,6 +25,7 @@ from sklearn.utils.validation import validate_data
 from skpublicdp._internal.redaction import NO_CHECKS, NotNumbersError, call_or_raise, call_silently
 from skpublicdp._internal.text import is_valid_text
 from skpublicdp.data.column import Column
+from skpublicdp.data.container import object_array
 from skpublicdp.data.schema import column_names, feature_labels, has_numbers_as_names
 from skpublicdp.data.streaming import is_streamed
 from skpublicdp.data.tables import (
@@ -40,8 +41,8 @@ from skpublicdp.data.tables import (
 )
 from skpublicdp.data.value_conversion import (
     MAX_LISTED_COLUMNS,
+    common_kind,
     date_advice,
-    is_date,
     is_missing,
     kind_of_object,
     not_numbers_message,
@@ -121,8 +122,7 @@ def infer_public_kind(values: NDArray[Any]) -> str:
 
     The kind is ANYTHING if the values are of several kinds or are all missing.
     """
-    kinds = {_kind_of_value(value) for value in values.tolist() if not is_missing(value)}
-    return kinds.pop() if kinds in ({TEXT}, {BOOLEAN}, {NUMBER}, {DATE}) else ANYTHING
+    return common_kind(value for value in values.tolist() if not is_missing(value))
 
 
 def check_kinds_at_prediction(estimator: Any, table: Table) -> None:
@@ -198,19 +198,7 @@ def kind_of_type(type_: ColumnType) -> str:
         return type_.kind
     if type_.categories is None:
         return TEXT
-    kinds = set(map(_kind_of_value, type_.categories))
-    return kinds.pop() if len(kinds) == 1 else ANYTHING
-
-
-def _kind_of_value(value: Any) -> str:
-    """Return the kind of a single public value or category, or ANYTHING for unknown types."""
-    if isinstance(value, str):
-        return TEXT
-    if isinstance(value, bool | np.bool_):
-        return BOOLEAN
-    if isinstance(value, int | float | Decimal | np.number):
-        return NUMBER
-    return DATE if is_date(value) else ANYTHING
+    return common_kind(type_.categories)
 
 
 def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
@@ -223,9 +211,9 @@ def _accepted_by_schema(column: Column, new_kind: str) -> tuple[str, bool]:
         return DATE, new_kind in (DATE, TEXT)
     if column.categorical:
         return _accepted_as_category(column, new_kind)
-    # booleans can replace 0 and 1, unless the column also contains other numbers
-    is_binary = set(column.values.tolist()) <= {0.0, 1.0}
-    return NUMBER, new_kind in (NUMBER, TEXT) or (new_kind == BOOLEAN and is_binary)
+    if new_kind == BOOLEAN:  # booleans can replace 0 and 1, but no other numbers
+        return NUMBER, bool(np.isin(column.values, (0, 1)).all())
+    return NUMBER, new_kind in (NUMBER, TEXT)
 
 
 def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
@@ -233,14 +221,13 @@ def _accepted_as_category(column: Column, new_kind: str) -> tuple[str, bool]:
 
     Numbers and booleans match categories that equal their text representations.
     """
-    categories = column.values.tolist()
-    kinds = set(map(_kind_of_value, categories))
-    if len(kinds) != 1 or ANYTHING in kinds:
+    kind = column.kind_of_categories
+    if kind == ANYTHING:
         return ANYTHING, True
-    (kind,) = kinds
-    if kind == TEXT and new_kind == NUMBER:
-        return kind, any(map(_is_printed_number, categories))
-    if kind == TEXT and new_kind == BOOLEAN:
+    if kind == TEXT and new_kind in (NUMBER, BOOLEAN):
+        categories = column.values.tolist()
+        if new_kind == NUMBER:
+            return kind, any(map(_is_printed_number, categories))
         return kind, bool({"True", "False"} & set(categories))
     accepted_kinds = {BOOLEAN: {BOOLEAN, NUMBER}, NUMBER: {NUMBER, TEXT}}
     return kind, new_kind in accepted_kinds.get(kind, {kind})
@@ -290,10 +277,10 @@ def read_table(
     check_container(estimator, X, name)
     if is_frame(X):
         table = Table(X)
-        repeated = [label for label in table.labels if table.labels.count(label) > 1]
-        if repeated:
+        label, count = Counter(table.labels).most_common(1)[0] if table.labels else (None, 0)
+        if count > 1:
             raise ValueError(
-                f"Columns must have different names, but {repeated[0]!r} occurs twice. Rename one "
+                f"Columns must have different names, but {label!r} occurs twice. Rename one "
                 "of these columns."
             )
         check_shape(table.shape, name)
@@ -428,7 +415,7 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
     numbers = feature_labels(estimator)
     are_names = has_numbers_as_names(numbers) and has_numbers_as_names(labels)
     if numbers and (are_names or set(labels) == set(numbers)):
-        fitted_names, has_names = np.array(numbers, dtype=object), True
+        fitted_names, has_names = numbers, True
     if fitted_names is None or not has_names:
         validate_data(estimator, placeholder, reset=False, skip_check_array=True)
         if has_names:
@@ -444,29 +431,63 @@ def _in_fitted_order(estimator: Any, table: Table, *, reset: bool, name: str) ->
                 )
             warn(message, UserWarning)
         return table
-    missing = [label for label in fitted_names if label not in labels]
-    unknown = [label for label in labels if label not in fitted_names]
-    if missing or unknown:
-        differences = [
-            f"{', '.join(map(str, names[:MAX_LISTED_COLUMNS]))} is {status}"
-            for names, status in ((missing, "missing"), (unknown, "unknown"))
-            if names
-        ]
+    fitted_names = list(fitted_names)
+    differences = _name_differences(labels, fitted_names)
+    if differences:
         if name == "X_public":
             advice = pipeline_advice()
-            if missing and advice == ".":
+            if "is missing" in differences and advice == ".":
                 advice = (
                     ". Add a missing column to X_public, with the values that it may have, or "
                     "leave it out of X."
                 )
-            raise ValueError(
-                f"The columns should be those of X; {' and '.join(differences)}{advice}"
-            )
+            raise ValueError(f"The columns should be those of X; {differences}{advice}")
         raise ValueError(
-            "The feature names should match those that were passed during fit; "
-            f"{' and '.join(differences)}."
+            f"The feature names should match those that were passed during fit; {differences}."
         )
-    return table.select(fitted_names.tolist())
+    return table.select(fitted_names)
+
+
+def _name_differences(names: Iterable[Any], fitted_names: Sequence[Any]) -> str:
+    """Return which names of columns are missing and which unknown, or "" if none are."""
+    given, fitted = dict.fromkeys(names), dict.fromkeys(fitted_names)
+    if given.keys() == fitted.keys():
+        return ""
+    missing = [name for name in fitted if name not in given]
+    unknown = [name for name in given if name not in fitted]
+    return " and ".join(
+        f"{', '.join(map(str, columns[:MAX_LISTED_COLUMNS]))} is {status}"
+        for columns, status in ((missing, "missing"), (unknown, "unknown"))
+        if columns
+    )
+
+
+def is_list_of_records(X: Any) -> bool:
+    """Indicate whether X is a list of dicts, like rows from JSON."""
+    return isinstance(X, list) and bool(X) and all(isinstance(item, Mapping) for item in X)
+
+
+def read_records(estimator: Any, records: Sequence[Mapping[Any, Any]]) -> Table:
+    """Return records as a table of objects, whose columns are in the order of `fit`.
+
+    The types of a frame would depend on all records, and so would the prediction of each one.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        raise ValueError(
+            "X can be a list of dicts only if the columns had names in fit; "
+            f"{type(estimator).__name__} was fitted without feature names. Pass an array."
+        )
+    rows = np.empty((len(records), len(names)), dtype=object)
+    for position, record in enumerate(records):
+        differences = _name_differences(record, names.tolist())
+        if differences:
+            raise ValueError(
+                "The keys of each dict in X should match the feature names that were passed during "
+                f"fit; {differences}. Use None for a missing value."
+            )
+        rows[position] = object_array([record[name] for name in names])
+    return Table(rows)
 
 
 def check_rows(estimator: BaseEstimator, X: Any, *, reset: bool) -> Floats:
@@ -673,7 +694,10 @@ def _actual_and_remedy(X: Any) -> str:
     if isinstance(X, str | PathLike):
         return "a string or a path. Open files with skpublicdp.data.open_rows"
     if isinstance(X, dict):
-        return "a dict. Convert it to a DataFrame"
+        return (
+            "a dict. Convert it to a DataFrame, or pass one row to predict as a list of dicts: "
+            "[record]"
+        )
     if isinstance(X, Iterator):
         return "an iterator, which can be read only once. Convert it to a list or a DataFrame"
     if X is None:

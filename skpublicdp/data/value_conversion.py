@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
 from numbers import Number
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from skpublicdp._internal.redaction import NotNumbersError, call_or_raise
 from skpublicdp.data.container import object_array
 from skpublicdp.data.dates import common_time_zone
-from skpublicdp.data.tables import ANYTHING, DATE, ColumnType, Table
+from skpublicdp.data.tables import ANYTHING, BOOLEAN, DATE, NUMBER, TEXT, ColumnType, Table
 from skpublicdp.typing import Floats
 
 MAX_LISTED_COLUMNS = 5
@@ -53,6 +54,23 @@ def kind_of_object(value: Any) -> str:
         if isinstance(value, types):
             return kind
     return f"values of type {type(value).__name__}"
+
+
+def common_kind(values: Iterable[Any]) -> str:
+    """Return the common kind of public values or categories, or ANYTHING if there is none."""
+    kinds = set(map(_kind_of_value, values))
+    return kinds.pop() if len(kinds) == 1 else ANYTHING
+
+
+def _kind_of_value(value: Any) -> str:
+    """Return the kind of a single public value or category, or ANYTHING for unknown types."""
+    if isinstance(value, str):
+        return TEXT
+    if isinstance(value, bool | np.bool_):
+        return BOOLEAN
+    if isinstance(value, int | float | Decimal | np.number):
+        return NUMBER
+    return DATE if is_date(value) else ANYTHING
 
 
 def remedy_for(kind: str) -> str:

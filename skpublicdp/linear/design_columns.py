@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -104,12 +105,15 @@ class DesignColumns:
 
     def _raw(self, rows: Floats) -> Floats:
         """Return the design matrix without replacing missing values, shape (n, n_design)."""
-        if not any(code >= 0 for code in self.codes):  # there are only numbers
+        codes = np.array(self.codes)
+        if (codes < 0).all():  # there are only numbers
             return np.array(rows, dtype=np.float64, order="C")
-        n_design = len(self.names)
-        values = np.empty((len(rows), n_design))
-        for position in range(n_design):
-            code = self.codes[position]
-            column = rows[:, self.sources[position]]
-            values[:, position] = column if code < 0 else column == code
+        values = np.empty((len(rows), len(codes)))
+        starts = np.flatnonzero(codes <= 0).tolist()  # of the numbers, and of each first category
+        for start, stop in pairwise([*starts, len(codes)]):
+            source = self.sources[start]
+            column = rows[:, source, None]
+            if codes[start] >= 0:
+                column = column == codes[start:stop]
+            values[:, start:stop] = column
         return values

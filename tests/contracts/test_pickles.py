@@ -4,6 +4,7 @@ import copy
 import inspect
 import io
 import pickle
+import tempfile
 import warnings
 
 import cloudpickle
@@ -59,14 +60,31 @@ def through_joblib(model):
     return joblib.load(file)
 
 
+def trusted_types(model):
+    """Return the types in a file of skops, as the FAQ says: nothing else has to be trusted."""
+    skops = pytest.importorskip("skops.io")
+    of_public_models = {"sklearn", "functools"} if hasattr(model, "public_model_") else set()
+    types = skops.get_untrusted_types(data=skops.dumps(model))
+    assert {name.split(".")[0] for name in types} <= {"skpublicdp", "fractions", *of_public_models}
+    return types
+
+
 def through_skops(model):
     skops = pytest.importorskip("skops.io")
-    data = skops.dumps(model)
-    # as the FAQ says: nothing else has to be trusted
-    of_public_models = {"sklearn", "functools"} if hasattr(model, "public_model_") else set()
-    types = skops.get_untrusted_types(data=data)
-    assert {name.split(".")[0] for name in types} <= {"skpublicdp", "fractions", *of_public_models}
-    return skops.loads(data, trusted=types)
+    return skops.loads(skops.dumps(model), trusted=trusted_types(model))
+
+
+def through_mlflow(model):
+    mlflow = pytest.importorskip("mlflow.sklearn")
+    with tempfile.TemporaryDirectory() as folder:
+        mlflow.save_model(
+            model,
+            f"{folder}/model",
+            serialization_format="skops",
+            skops_trusted_types=trusted_types(model),
+            pip_requirements=["skpublicdp"],  # mlflow would look for them in a process of its own
+        )
+        return mlflow.load_model(f"{folder}/model")
 
 
 FORMATS = {
@@ -74,6 +92,7 @@ FORMATS = {
     "joblib": through_joblib,
     "cloudpickle": lambda model: cloudpickle.loads(cloudpickle.dumps(model)),
     "skops": through_skops,
+    "mlflow": through_mlflow,
     "deepcopy": copy.deepcopy,
 }
 FRAME = pd.DataFrame(

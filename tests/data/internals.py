@@ -7,7 +7,7 @@ from skpublicdp.boosting import newton
 from skpublicdp.boosting.binner import ColumnBins
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.training_data import read_training_data
-from skpublicdp.data import one_hot, public_rows, streaming
+from skpublicdp.data import one_hot, public_rows, streaming, tables
 from skpublicdp.data.binning import LOOKUP_BLOCK, SortedEdges
 from skpublicdp.data.column import Column
 from skpublicdp.data.dataset import scratch_array

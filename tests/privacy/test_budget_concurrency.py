@@ -133,3 +133,53 @@ def test_eight_processes_a_thousand_attempts_each(tmp_path):
     started = time.perf_counter()
     entries, killed = check(tmp_path, 8, 1000)
     print(f"{entries} entries, {killed} killed, {time.perf_counter() - started:.0f} s")
+
+
+FITS = """
+import sys, threading
+import numpy as np
+from skpublicdp import PrivacyBudget, SemiPrivateClassifier
+from skpublicdp.exceptions import PrivacyBudgetError
+
+path, n_threads, n_fits = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+rng = np.random.default_rng(0)
+X, X_public = rng.normal(size=(400, 1)), rng.normal(size=(60, 1))
+y, gate = (X[:, 0] > 0).astype(int), threading.Barrier(n_threads)
+
+def work():
+    budget = PrivacyBudget(1.0, path=path)
+    gate.wait()
+    for _ in range(n_fits // n_threads):
+        try:
+            SemiPrivateClassifier(epsilon=0.1, budget=budget).fit(X, y, X_public=X_public)
+            sys.stdout.write("admitted\\n")
+        except PrivacyBudgetError:
+            sys.stdout.write("refused\\n")
+
+threads = [threading.Thread(target=work) for _ in range(n_threads)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+@pytest.mark.parametrize("workers", [[(8, 16)], [(2, 4), (3, 6), (3, 6)]], ids=str)
+def test_of_sixteen_fits_of_a_tenth_ten_are_admitted(workers, tmp_path):
+    """In 8 threads of one process, and in 8 threads of 3 processes."""
+    path = tmp_path / "budget.sqlite"
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", FITS, path, str(n_threads), str(n_fits)],
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for n_threads, n_fits in workers
+    ]
+    said = [line for process in processes for line in process.communicate()[0].split()]
+    assert all(process.returncode == 0 for process in processes)
+    assert sorted(said) == ["admitted"] * 10 + ["refused"] * 6
+    budget = PrivacyBudget(1.0, path=path)
+    assert len(budget.ledger) == 10
+    assert budget.remaining("pure") == 0

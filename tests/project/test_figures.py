@@ -27,7 +27,7 @@ GUIDES = (
     *("query_release", "boosting", "regression", "public_model", "publish_survey", "reports"),
     *("hypotheses", "your_own_class", "faq", "how_many_public_rows", "public_rows", "scores"),
     *("selection", "pipelines", "project_budget", "mixed_populations", "few_labels", "scale"),
-    *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses"),
+    *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses", "serving"),
     *("embeddings", "getting_started", "glossary", "sharp_edges", "what_is_differential_privacy"),
     "why_believe_it",
 )
@@ -647,6 +647,18 @@ def test_linear_models():
             for rows in ("private", "public"):
                 values += [*linear_models(table, f"{rows} rows without privacy", 0)]
         assert_shown([text.replace("−", "-") for text in row], values)
+
+
+def test_time_of_predictions():
+    lines = dict(PLACE.findall(PAGES["serving"].read_text(encoding="utf-8")))["serving"]
+    table = committed("serving")
+    rows = [line.strip("| ").split(" | ") for line in lines.splitlines()[2:]]
+    assert [name for name, *_ in rows] == list(table["model"].unique())
+    for name, *cells in rows:
+        times = table[table["model"] == name]
+        assert_shown([cell.split(" (")[0] for cell in cells], times["milliseconds"])
+        assert_shown([cell.split(" (")[1].rstrip(")") for cell in cells], times["ratio"])
+        assert times["ratio"].max() <= 1.5 or "HistGradientBoosting" in name
 
 
 @quote("embeddings", r"has standard errors \(up to (\.\d+)\)")
