@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.isotonic import IsotonicRegression
 
 from skpublicdp._internal.parameters import PROBABILITY, check_values
 from skpublicdp.accounting import PrivacyReceipt
@@ -23,6 +24,14 @@ from skpublicdp.metrics.estimates import (
     roc_rates,
 )
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
+from skpublicdp.metrics.operating_points import (
+    OperatingPoint,
+    find_threshold,
+    n_simultaneous,
+    operating_point,
+    predicted_rates,
+    rates_at,
+)
 from skpublicdp.metrics.residual_metrics import (
     RESIDUAL_METRICS,
     NoisySums,
@@ -82,6 +91,8 @@ class PrivateScores:
         regressor, the metrics are "r2", "rmse" and "mae".
     thresholds_ : ndarray
         Thresholds of the curves: the edges of the score bins, in increasing order.
+    groups_ : tuple
+        Values of `by`, followed by "(other)" for all other values. Empty without `by`.
     n_rows_ : int
         Number of scored rows.
     privacy_ : PrivacyReceipt
@@ -104,6 +115,8 @@ class PrivateScores:
         table: NoisyTable | None = None,
         label_tables: tuple[NoisyTable, ...] = (),
         sums: NoisySums | None = None,
+        group_table: NoisyTable | None = None,
+        groups: tuple[Any, ...] = (),
     ) -> None:
         self.classes_ = np.array(classes)
         self.pos_label_ = classes[positive] if classes else None
@@ -117,6 +130,8 @@ class PrivateScores:
         self._table = table
         self._label_tables = label_tables
         self._sums = sums
+        self._group_table = group_table
+        self.groups_ = groups
         names = ["accuracy"] if count is not None else list(RESIDUAL_METRICS)
         if table is not None:
             names += ["balanced_accuracy", "confusion_matrix"]
@@ -264,6 +279,164 @@ class PrivateScores:
         """
         table = self._table_for("calibration_curve", pos_label)
         return self._value("calibration_curve", pos_label), self._mean_predictions(table)
+
+    def calibration(self, pos_label: Any = None) -> IsotonicRegression:
+        """Return a released map from scores to probabilities, at no further privacy cost.
+
+        The map is the isotonic regression of the released fractions of positive rows on the scores.
+        Its `predict` corrects scores of new rows: for two labels, the column of `predict_proba` of
+        the positive class, or the decision function.
+
+        Parameters
+        ----------
+        pos_label : label, default=None
+            The positive class, which is compared with all other classes. The default is the
+            positive class of the release.
+
+        Returns
+        -------
+        sklearn.isotonic.IsotonicRegression
+            The fitted map, which increases in the score and whose values are in [0, 1].
+        """
+        table = self._table_for("roc_curve", pos_label)
+        assert self._score_bins is not None
+        n_rows = np.maximum(table.counts.sum(0), 1.0)
+        fractions = table.counts[1] / n_rows  # unbiased, so they may lie outside [0, 1]
+        calibrator = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+        return calibrator.fit(self._score_bins.positions, fractions, sample_weight=n_rows)
+
+    def threshold_for(
+        self,
+        *,
+        sensitivity: float | None = None,
+        specificity: float | None = None,
+        precision: float | None = None,
+        level: float = 0.95,
+        pos_label: Any = None,
+    ) -> OperatingPoint:
+        """Return the threshold with a given rate, its released rates and their intervals.
+
+        Exactly one rate is given. The result is the largest threshold with this sensitivity, or the
+        smallest with this specificity or precision, according to the released counts. If the
+        release has public rows (`X_public`), thresholds are interpolated inside the score bins.
+        Otherwise, they are elements of `thresholds_`.
+
+        The intervals hold simultaneously for all thresholds and labels of the release with
+        probability `level`, over the sampling of the test rows and the noise. Therefore they remain
+        valid although the threshold is chosen by the same release, and for any number of calls.
+        Their failure probability is their own, apart from those of `interval` and of
+        `rates_by_group`.
+
+        Parameters
+        ----------
+        sensitivity, specificity, precision : float, default=None
+            Required rate, in (0, 1).
+        level : float, default=0.95
+            Confidence level, in (0, 1).
+        pos_label : label, default=None
+            The positive class, which is compared with all other classes. The default is the
+            positive class of the release.
+
+        Returns
+        -------
+        OperatingPoint
+            The threshold and its rates. scikit-learn's `FixedThresholdClassifier` around the fitted
+            estimator applies the threshold.
+
+        Raises
+        ------
+        ValueError
+            If not exactly one rate is given, or no threshold has it.
+        """
+        rates = {"sensitivity": sensitivity, "specificity": specificity, "precision": precision}
+        given = {name: rate for name, rate in rates.items() if rate is not None}
+        if len(given) != 1:
+            raise ValueError(
+                "threshold_for requires exactly one of sensitivity, specificity and precision; got "
+                f"{list(given) or 'none'}."
+            )
+        constraints = dict.fromkeys([*given, "level"], PROBABILITY)
+        check_values(constraints, given | {"level": level}, caller="threshold_for")
+        table = self._table_for("roc_curve", pos_label)
+        assert self._score_bins is not None
+        ((name, target),) = given.items()
+        threshold, highest = find_threshold(self._score_bins, table.nonnegative, name, target)
+        if threshold is None:
+            raise ValueError(
+                f"No threshold has a released {name} of {target}: the highest is {highest:.3g}. "
+                "Pass a lower value, or pass X_public to private_scores for more thresholds."
+            )
+        n_intervals = n_simultaneous(len(self.thresholds_)) * max(len(self._label_tables), 1)
+        rates_of_table = rates_at(self._score_bins, threshold, np.eye(2))
+        return operating_point(table, rates_of_table, threshold, level, n_intervals)
+
+    def rates_by_group(
+        self, threshold: float | None = None, *, level: float = 0.95, pos_label: Any = None
+    ) -> dict[Any, OperatingPoint]:
+        """Return the accuracy and the rates in each group of rows, with intervals.
+
+        The groups are those of `by` in `private_scores`. All groups are counted in one release, in
+        which each row counts in one cell, so groups have no further privacy cost.
+
+        Parameters
+        ----------
+        threshold : float, default=None
+            Threshold above which rows are predicted to be positive, such as that of
+            `threshold_for`. The default is the prediction of the estimator. With more than two
+            labels, no other is possible.
+        level : float, default=0.95
+            Probability, in (0, 1), with which the intervals of all groups and rates hold
+            simultaneously. If a threshold is given, they also hold simultaneously for all
+            thresholds, so it may be chosen by the same release.
+        pos_label : label, default=None
+            The positive class if there are more than two labels, which is compared with all others.
+
+        Returns
+        -------
+        dict of OperatingPoint
+            The rates and the estimated number of rows of each group, in the order of `groups_`.
+        """
+        check_values({"level": PROBABILITY}, {"level": level}, caller="rates_by_group")
+        if self._group_table is None:
+            raise AttributeError(
+                "Rates by group were not released. Pass by to private_scores to count each group."
+            )
+        n_labels, n_groups = len(self.classes_), len(self.groups_)
+        is_own = np.repeat(np.eye(n_groups), n_labels, axis=1)  # rows of the table by group
+        n_intervals = 4 * n_groups
+        if n_labels > 2:
+            if threshold is not None:
+                raise ValueError("threshold requires an estimator with two labels.")
+            positive = self.pos_label_ if pos_label is None else pos_label
+            position = self.classes_.tolist().index(positive)
+            return {
+                group: operating_point(
+                    self._group_table,
+                    (predicted_rates(n_labels, position, rows),) * 3,
+                    None,
+                    level,
+                    n_labels * n_intervals,
+                )
+                for group, rows in zip(self.groups_, is_own, strict=True)
+            }
+        assert self._score_bins is not None
+        if threshold is not None:
+            n_intervals = n_groups * n_simultaneous(len(self._score_bins.edges))
+        cut = self._score_bins.edges[self._score_bins.first_positive - 1]
+        if threshold is not None:
+            cut = self._possible_threshold(threshold)
+        has_scores = self._score_bins.n_bins > 2
+        is_label = np.tile(np.eye(2), n_groups)  # indicator of negatives, and of positives
+        return {
+            group: operating_point(
+                self._group_table,
+                rates_at(self._score_bins, cut, is_label * rows),
+                float(cut) if has_scores else None,
+                level,
+                n_intervals,
+            )
+            for group, rows in zip(self.groups_, is_own, strict=True)
+        }
 
     def interval(
         self,
@@ -465,6 +638,13 @@ class PrivateScores:
         """Return a confusion matrix in the order of `classes_`: tables begin with the negative."""
         is_reversed = len(self.classes_) == 2 and self._positive == 0
         return entries[::-1, ::-1] if is_reversed else entries
+
+    def _possible_threshold(self, threshold: float) -> float:
+        """Return a threshold, replaced by the nearest edge if no public rows interpolate."""
+        assert self._score_bins is not None
+        if self._score_bins.curve is not None:
+            return threshold
+        return float(self._score_bins.edges[self._nearest_edge(threshold)])
 
     def _nearest_edge(self, threshold: float) -> int:
         """Return the index of the element of `thresholds_` nearest to a threshold."""
