@@ -26,6 +26,10 @@ the rounding of an estimator."""
 MIN_SCORE_BINS, MAX_SCORE_BINS = 8, 512
 """Minimum and maximum number of bins."""
 
+EXTRA_BINS = 1.5
+"""Factor for the number of bins at quantiles, whose thresholds are interpolated. A smaller factor
+gives a wider interval of the specificity, and a larger one a less accurate threshold."""
+
 MAX_KNOTS = 512
 """Maximum number of public scores between which thresholds are interpolated."""
 
@@ -72,7 +76,7 @@ def make_public_bins(
     probabilities = np.clip(probabilities, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     positive_share = float(probabilities.mean())
     rare_share = min(positive_share, 1 - positive_share)
-    n_bins = round(target_bins(noise, 2 * rare_share * persons))
+    n_bins = round(EXTRA_BINS * target_bins(noise, 2 * rare_share * persons))
     n_bins = int(np.clip(n_bins, MIN_SCORE_BINS, MAX_SCORE_BINS))
 
     distinct, place = np.unique(scores, return_inverse=True)

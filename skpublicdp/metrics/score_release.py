@@ -363,8 +363,8 @@ def _label_counter(
     labels = labels_of_estimator(estimator, classes)
     has_classes = getattr(estimator, "classes_", None) is not None
     score_labels = labels_of_estimator(estimator, None if has_classes else labels)
-    positive = _label_index(pos_label, labels)
-    _label_index(labels[positive], score_labels)
+    positive = label_index(pos_label, labels)
+    label_index(labels[positive], score_labels)
     response = _response_method(estimator, response_method, len(labels))
     if len(labels) > 2 and set(labels) != set(score_labels):
         response = "predict"  # some label has no score
@@ -410,7 +410,7 @@ def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
     return requested
 
 
-def _label_index(pos_label: Any, labels: list[Any]) -> int:
+def label_index(pos_label: Any, labels: list[Any]) -> int:
     """Return the index of `pos_label` in `labels`. None means the last label."""
     if pos_label is None:
         return len(labels) - 1
