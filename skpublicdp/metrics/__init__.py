@@ -8,10 +8,12 @@ from skpublicdp.metrics.array_scores import (
     private_confusion_matrix,
     private_roc_auc_score,
 )
+from skpublicdp.metrics.operating_points import OperatingPoint
 from skpublicdp.metrics.score_release import private_scores
 from skpublicdp.metrics.scores import PrivateScores
 
 __all__ = [
+    "OperatingPoint",
     "PrivateScores",
     "PrivateValue",
     "make_private_scorer",

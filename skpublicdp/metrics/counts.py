@@ -121,11 +121,14 @@ def make_score_bins(
     >>> make_score_bins(Pure(Fraction(1, 5)), 1040, "predict_proba", 0.5).edges.round(2)
     array([0.04, 0.15, 0.31, 0.5 , 0.69, 0.85, 0.96])
     """
-    curve, means = None, np.array(np.nan)
-    if public_scores is None:
+    public_bins = None
+    if public_scores is not None:
+        public_bins = make_public_bins(noise, persons, response, threshold, public_scores)
+    if public_bins is None:
         edges = np.union1d(_fixed_edges(noise, persons, response, n_labels), threshold)
+        curve, means = None, np.array(np.nan)
     else:
-        edges, means, curve = make_public_bins(noise, persons, response, threshold, public_scores)
+        edges, means, curve = public_bins
     centers = None
     if response == "predict_proba":
         bin_ends = np.concatenate([[0.0], edges, [1.0]])

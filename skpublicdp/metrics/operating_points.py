@@ -98,6 +98,14 @@ def parts_above(score_bins: ScoreBins, thresholds: Floats) -> BinParts:
     return BinParts(negative, positive, certain.astype(float), possible)
 
 
+class BoundedRates(NamedTuple):
+    """Rates of an operating point, with bounds."""
+
+    estimate: RatioMetrics
+    lowest: RatioMetrics  # rates that are not larger
+    highest: RatioMetrics  # rates that are not smaller
+
+
 def rates_above(above_negative: Floats, above_positive: Floats, cells: Floats) -> RatioMetrics:
     """Return the rates for a table of two labels, shape (4, ...), in the order of `RATES`.
 
@@ -127,7 +135,7 @@ def rates_above(above_negative: Floats, above_positive: Floats, cells: Floats) -
     return RatioMetrics(np.stack(numerators), denominator, default)
 
 
-def predicted_rates(n_labels: int, positive: int, rows: Floats) -> RatioMetrics:
+def predicted_rates(n_labels: int, positive: int, rows: Floats) -> BoundedRates:
     """Return the rates of one label against the others in a table of labels by predicted labels.
 
     The accuracy is that of all labels. `rows`, shape (n_groups * n_labels,), is the indicator of
@@ -138,12 +146,12 @@ def predicted_rates(n_labels: int, positive: int, rows: Floats) -> RatioMetrics:
     is_predicted = np.eye(n_labels)[positive]
     rates = rates_above(is_predicted, is_predicted, np.stack([rows - is_positive, is_positive]))
     rates.numerator[-1] = rows[:, None] * is_label
-    return rates
+    return BoundedRates(rates, rates, rates)
 
 
 def operating_point(
     table: NoisyTable,
-    rates: tuple[RatioMetrics, RatioMetrics, RatioMetrics],
+    rates: BoundedRates,
     threshold: float | None,
     level: float,
     n_intervals: int,
@@ -154,8 +162,8 @@ def operating_point(
     ----------
     table : NoisyTable
         The released table.
-    rates : tuple of RatioMetrics
-        The rates themselves, rates that are not larger, and rates that are not smaller.
+    rates : BoundedRates
+        The rates.
     threshold : float or None
         The threshold.
     level : float
@@ -163,16 +171,18 @@ def operating_point(
     n_intervals : int
         Number of intervals among which the failure probability is divided.
     """
-    estimate, lowest, highest = rates
-    values = estimate.value(table)
+    values = rates.estimate.value(table)
     failure = (1 - level) / n_intervals
-    low = lowest.interval(table, failure)[:, 0]
-    high = highest.interval(table, failure)[:, 1]
+    low = rates.lowest.interval(table, failure)[:, 0]
+    high = rates.highest.interval(table, failure)[:, 1]
     intervals = extend_interval(np.stack([low, high], axis=1), values)
-    all_rows = estimate.denominator[-1]  # of the accuracy
+    all_rows = rates.estimate.denominator[-1]  # of the accuracy
     return OperatingPoint(
         threshold,
-        *map(float, values),
+        sensitivity=float(values[0]),
+        specificity=float(values[1]),
+        precision=float(values[2]),
+        accuracy=float(values[3]),
         n_rows=float((all_rows * table.nonnegative).sum()),
         intervals={
             rate: (float(low), float(high))
@@ -182,14 +192,14 @@ def operating_point(
     )
 
 
-def rates_at(score_bins: ScoreBins, threshold: float, cells: Floats) -> tuple[RatioMetrics, ...]:
-    """Return the rates at a threshold, rates that are not larger, and rates that are not smaller.
+def rates_at(score_bins: ScoreBins, threshold: float, cells: Floats) -> BoundedRates:
+    """Return the rates at a threshold.
 
     The rates of a threshold inside a bin are bounded by those in which all rows of the bin are
     predicted wrongly, and in which all are predicted correctly.
     """
     negative, positive, certain, possible = parts_above(score_bins, np.array(threshold))
-    return (
+    return BoundedRates(
         rates_above(negative, positive, cells),
         rates_above(possible, certain, cells),
         rates_above(certain, possible, cells),

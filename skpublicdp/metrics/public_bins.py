@@ -57,17 +57,18 @@ class PublicBins(NamedTuple):
 
     edges: Floats  # (n_bins - 1,)
     means: Floats  # (n_bins,): mean score of the public rows in each bin, NaN without public rows
-    curve: PublicCurve | None  # None if all public scores are equal
+    curve: PublicCurve
 
 
 def make_public_bins(
     noise: Noise, persons: float, response: str, threshold: float, public_scores: Floats
-) -> PublicBins:
+) -> PublicBins | None:
     """Return bins with equal parts of the rows, in which the rarer class has the larger weight.
 
     With a share π of positives, the distribution of the positives has the weight 1 - π, and that of
     the negatives has the weight π. Both are predicted from the scores, which are probabilities or
     log-odds. An edge is the midpoint between two public scores, so equal scores share a bin.
+    The result is None if all public scores are equal.
     """
     scores = np.round(public_scores[np.isfinite(public_scores)], SCORE_DECIMALS)
     if not len(scores):
@@ -82,28 +83,24 @@ def make_public_bins(
     distinct, place = np.unique(scores, return_inverse=True)
     weights = np.stack([1 - probabilities, probabilities])
     class_weights = np.stack([np.bincount(place, row) for row in weights])
-    shares = np.cumsum(class_weights, axis=1)
-    shares /= shares[:, -1:]
+    cumulative = np.cumsum(class_weights, axis=1)
+    shares: Floats = cumulative / cumulative[:, -1:]
+    if len(distinct) == 1:
+        return None
     midpoints = (distinct[1:] + distinct[:-1]) / 2
     below = shares[:, :-1]  # (2, n_midpoints)
     mixture = positive_share * below[0] + (1 - positive_share) * below[1]
-    edges = np.array([threshold])
-    curve = None
-    if len(midpoints):
-        chosen = _at_quantiles(mixture, n_bins)
-        edges = np.union1d(midpoints[chosen], threshold)
-        inner = np.arange(len(midpoints))
-        if len(midpoints) > MAX_KNOTS:
-            inner = _at_quantiles(mixture, MAX_KNOTS)
-        knots = np.concatenate([distinct[:1], midpoints[inner], distinct[-1:]])
-        curve = PublicCurve(
-            knots, np.pad(below[:, inner], ((0, 0), (1, 1)), constant_values=(0, 1))
-        )
+    edges = np.union1d(midpoints[_at_quantiles(mixture, n_bins)], threshold)
+    inner = np.arange(len(midpoints))
+    if len(midpoints) > MAX_KNOTS:
+        inner = _at_quantiles(mixture, MAX_KNOTS)
+    knots = np.concatenate([distinct[:1], midpoints[inner], distinct[-1:]])
+    below_knots: Floats = np.pad(below[:, inner], ((0, 0), (1, 1)), constant_values=(0, 1))
     bin_of_score = np.searchsorted(edges, scores)
     n_public = np.bincount(bin_of_score, minlength=len(edges) + 1)
     sums = np.bincount(bin_of_score, scores, minlength=len(edges) + 1)
     means = np.divide(sums, n_public, out=np.full(len(sums), np.nan), where=n_public > 0)
-    return PublicBins(edges, means, curve)
+    return PublicBins(edges, means, PublicCurve(knots, below_knots))
 
 
 def _at_quantiles(shares: Floats, n_parts: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:

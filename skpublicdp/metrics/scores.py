@@ -25,6 +25,7 @@ from skpublicdp.metrics.estimates import (
 )
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
 from skpublicdp.metrics.operating_points import (
+    RATES,
     OperatingPoint,
     find_threshold,
     n_simultaneous,
@@ -402,41 +403,32 @@ class PrivateScores:
                 "Rates by group were not released. Pass by to private_scores to count each group."
             )
         n_labels, n_groups = len(self.classes_), len(self.groups_)
-        is_own = np.repeat(np.eye(n_groups), n_labels, axis=1)  # rows of the table by group
-        n_intervals = 4 * n_groups
+        pos_label = self._known_label(pos_label, is_each_known=n_labels > 2)
+        rows_of_group = np.repeat(np.eye(n_groups), n_labels, axis=1)  # of the released table
+        cut = None
+        n_intervals = len(RATES) * n_groups
         if n_labels > 2:
             if threshold is not None:
-                raise ValueError("threshold requires an estimator with two labels.")
-            positive = self.pos_label_ if pos_label is None else pos_label
-            position = self.classes_.tolist().index(positive)
-            return {
-                group: operating_point(
-                    self._group_table,
-                    (predicted_rates(n_labels, position, rows),) * 3,
-                    None,
-                    level,
-                    n_labels * n_intervals,
-                )
-                for group, rows in zip(self.groups_, is_own, strict=True)
-            }
-        assert self._score_bins is not None
-        if threshold is not None:
-            n_intervals = n_groups * n_simultaneous(len(self._score_bins.edges))
-        cut = self._score_bins.edges[self._score_bins.first_positive - 1]
-        if threshold is not None:
-            cut = self._possible_threshold(threshold)
-        has_scores = self._score_bins.n_bins > 2
-        is_label = np.tile(np.eye(2), n_groups)  # indicator of negatives, and of positives
-        return {
-            group: operating_point(
-                self._group_table,
-                rates_at(self._score_bins, cut, is_label * rows),
-                float(cut) if has_scores else None,
-                level,
-                n_intervals,
-            )
-            for group, rows in zip(self.groups_, is_own, strict=True)
-        }
+                raise ValueError("threshold requires an estimator with two labels; got more.")
+            n_intervals *= n_labels
+            position = self.classes_.tolist().index(pos_label)
+            rates = [predicted_rates(n_labels, position, rows) for rows in rows_of_group]
+        else:
+            score_bins = self._score_bins
+            assert score_bins is not None
+            cut = float(score_bins.edges[score_bins.first_positive - 1])
+            if threshold is not None:
+                n_intervals = n_groups * n_simultaneous(len(score_bins.edges))
+                cut = threshold
+                if score_bins.curve is None:
+                    cut = float(score_bins.edges[self._nearest_edge(threshold)])
+            is_label = np.tile(np.eye(2), n_groups)  # indicator of negatives, and of positives
+            rates = [rates_at(score_bins, cut, is_label * rows) for rows in rows_of_group]
+        points = [
+            operating_point(self._group_table, bounded, cut, level, n_intervals)
+            for bounded in rates
+        ]
+        return dict(zip(self.groups_, points, strict=True))
 
     def interval(
         self,
@@ -549,13 +541,18 @@ class PrivateScores:
             raise self._absent(metric)
         if metric in TABLE_METRICS:
             return self._table
-        classes = self.classes_.tolist()
-        # the only table of two labels is the table of the positive label
-        known = classes if self._label_tables else [self.pos_label_]
+        pos_label = self._known_label(pos_label, is_each_known=bool(self._label_tables))
+        if not self._label_tables:
+            return self._table
+        return self._label_tables[self.classes_.tolist().index(pos_label)]
+
+    def _known_label(self, pos_label: Any, *, is_each_known: bool) -> Any:
+        """Return the positive label; with two labels, tables are those of one positive label."""
+        known = self.classes_.tolist() if is_each_known else [self.pos_label_]
         pos_label = self.pos_label_ if pos_label is None else pos_label
         if pos_label not in known:
             raise ValueError(f"pos_label must be one of the labels {known}; got {pos_label!r}.")
-        return self._label_tables[classes.index(pos_label)] if self._label_tables else self._table
+        return pos_label
 
     def _count_for(self, metric: str) -> NoisyCount:
         """Return the number of correct predictions, or raise AttributeError without a release."""
@@ -638,13 +635,6 @@ class PrivateScores:
         """Return a confusion matrix in the order of `classes_`: tables begin with the negative."""
         is_reversed = len(self.classes_) == 2 and self._positive == 0
         return entries[::-1, ::-1] if is_reversed else entries
-
-    def _possible_threshold(self, threshold: float) -> float:
-        """Return a threshold, replaced by the nearest edge if no public rows interpolate."""
-        assert self._score_bins is not None
-        if self._score_bins.curve is not None:
-            return threshold
-        return float(self._score_bins.edges[self._nearest_edge(threshold)])
 
     def _nearest_edge(self, threshold: float) -> int:
         """Return the index of the element of `thresholds_` nearest to a threshold."""
