@@ -63,11 +63,10 @@ class ScoreBins:
         """A score inside each bin, shape (n_bins,)."""
         if self.centers is not None:
             return self.centers
-        if len(self.edges) == 1:
-            return self.edges + np.array([-1.0, 1.0])
-        spacing = np.diff(self.edges)[[0, -1]]
-        ends = self.edges[[0, -1]] + spacing * np.array([-1, 1])
-        bounds = np.concatenate([ends[:1], self.edges, ends[1:]])
+        edges = self.edges
+        first_width, last_width = edges[1] - edges[0], edges[-1] - edges[-2]
+        ends = edges[0] - first_width, edges[-1] + last_width
+        bounds = np.concatenate([ends[:1], edges, ends[1:]])
         return np.asarray((bounds[1:] + bounds[:-1]) / 2)
 
     def bin_of_score(self, scores: Floats, predicted: NDArray[np.bool_] | None) -> Codes:
@@ -142,12 +141,15 @@ def _fixed_edges(noise: Noise, persons: float, response: str, n_labels: int) -> 
     """Return edges in arcsine spacing, in which a proportion has similar standard errors."""
     power_of_two = 2 ** round(math.log2(target_bins(noise, persons)))  # even, so 1/2 is an edge
     n_bins = int(np.clip(power_of_two, MIN_SCORE_BINS, MAX_SCORE_BINS))
-    angles = np.arange(1, n_bins) * np.pi / (2 * n_bins)
+    ranks = np.arange(1, n_bins)
+    angles = ranks * np.pi / (2 * n_bins)
     grid = np.sin(angles) ** 2
     grid[n_bins // 2 - 1] = 0.5  # exactly, without rounding error
     if n_labels > 2:
         grid = grid / (grid + (1 - grid) * (n_labels - 1))  # odds divided by n_labels - 1
-    return np.asarray(logit(grid) if response == "decision_function" else grid)
+    if response == "decision_function":
+        grid = logit(grid)
+    return np.asarray(grid)
 
 
 class RowCounter(Protocol):

@@ -79,23 +79,26 @@ def parts_above(score_bins: ScoreBins, thresholds: Floats) -> BinParts:
     Inside a bin, the parts are those that the public rows predict. Without public rows, thresholds
     must be edges.
     """
-    edges, bins = score_bins.edges, np.arange(score_bins.n_bins)
-    bin_of_threshold = np.searchsorted(edges, thresholds)[..., None]
-    next_edge = np.append(edges, np.inf)[bin_of_threshold]
-    certain = bins > bin_of_threshold
-    is_inside = (bins == bin_of_threshold) & (thresholds[..., None] != next_edge)
-    possible = (certain | is_inside).astype(float)
-    parts = np.zeros((2, *is_inside.shape))
-    if score_bins.curve is not None:
-        shares = score_bins.curve.shares_below(thresholds)[..., None]
-        ends = score_bins.curve.shares_below(edges)
-        ends = np.pad(ends, ((0, 0), (1, 1)), constant_values=(0, 1))
-        low, high = ends[:, bin_of_threshold], ends[:, bin_of_threshold + 1]
-        width = high - low
-        inside = np.divide(high - shares, width, out=np.full(width.shape, 0.5), where=width > 0)
-        parts = is_inside * np.clip(inside, 0, 1)
-    negative, positive = certain + parts
-    return BinParts(negative, positive, certain.astype(float), possible)
+    edges, curve = score_bins.edges, score_bins.curve
+    bins = np.arange(score_bins.n_bins)
+    own_bin = np.searchsorted(edges, thresholds)[..., None]  # the bin that contains a threshold
+    upper_edge = np.append(edges, np.inf)[own_bin]
+    is_inside = thresholds[..., None] < upper_edge
+    certain = (bins > own_bin).astype(float)
+    in_own_bin = (bins == own_bin) & is_inside
+    possible = certain + in_own_bin
+    if curve is None:
+        return BinParts(certain, certain, certain, possible)
+    shares = curve.shares_below(thresholds)[..., None]
+    inner_ends = curve.shares_below(edges)
+    ends = np.pad(inner_ends, ((0, 0), (1, 1)), constant_values=(0, 1))
+    upper = ends[:, own_bin + 1]
+    width = upper - ends[:, own_bin]
+    middle = np.full(width.shape, 0.5)
+    parts = np.divide(upper - shares, width, out=middle, where=width > 0)
+    parts = np.clip(parts, 0, 1)
+    negative, positive = certain + in_own_bin * parts
+    return BinParts(negative, positive, certain, possible)
 
 
 class BoundedRates(NamedTuple):
@@ -141,10 +144,13 @@ def predicted_rates(n_labels: int, positive: int, rows: Floats) -> BoundedRates:
     The accuracy is that of all labels. `rows`, shape (n_groups * n_labels,), is the indicator of
     the rows of the table that belong to a group.
     """
-    is_label = np.tile(np.eye(n_labels), (len(rows) // n_labels, 1))  # (n_rows, n_labels)
+    labels = np.eye(n_labels)
+    n_groups = len(rows) // n_labels
+    is_label = np.tile(labels, (n_groups, 1))  # (n_rows, n_labels)
     is_positive = rows * is_label[:, positive]
-    is_predicted = np.eye(n_labels)[positive]
-    rates = rates_above(is_predicted, is_predicted, np.stack([rows - is_positive, is_positive]))
+    is_predicted = labels[positive]
+    cells = np.stack([rows - is_positive, is_positive])
+    rates = rates_above(is_predicted, is_predicted, cells)
     rates.numerator[-1] = rows[:, None] * is_label
     return BoundedRates(rates, rates, rates)
 

@@ -52,7 +52,7 @@ class PublicCurve:
         return np.stack([np.interp(thresholds, self.knots, shares) for shares in self.below])
 
 
-class PublicBins(NamedTuple):
+class PublicEdges(NamedTuple):
     """Edges of score bins that public rows determine."""
 
     edges: Floats  # (n_bins - 1,)
@@ -62,7 +62,7 @@ class PublicBins(NamedTuple):
 
 def make_public_bins(
     noise: Noise, persons: float, response: str, threshold: float, public_scores: Floats
-) -> PublicBins | None:
+) -> PublicEdges | None:
     """Return bins with equal parts of the rows, in which the rarer class has the larger weight.
 
     With a share π of positives, the distribution of the positives has the weight 1 - π, and that of
@@ -70,9 +70,13 @@ def make_public_bins(
     log-odds. An edge is the midpoint between two public scores, so equal scores share a bin.
     The result is None if all public scores are equal.
     """
-    scores = np.round(public_scores[np.isfinite(public_scores)], SCORE_DECIMALS)
+    is_finite = np.isfinite(public_scores)
+    scores = np.round(public_scores[is_finite], SCORE_DECIMALS)
     if not len(scores):
         raise ValueError("X_public must contain a row whose score is a number; got none.")
+    distinct, rank = np.unique(scores, return_inverse=True)
+    if len(distinct) == 1:
+        return None
     probabilities = scores if response == "predict_proba" else expit(scores)
     probabilities = np.clip(probabilities, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     positive_share = float(probabilities.mean())
@@ -80,27 +84,28 @@ def make_public_bins(
     n_bins = round(EXTRA_BINS * target_bins(noise, 2 * rare_share * persons))
     n_bins = int(np.clip(n_bins, MIN_SCORE_BINS, MAX_SCORE_BINS))
 
-    distinct, place = np.unique(scores, return_inverse=True)
-    weights = np.stack([1 - probabilities, probabilities])
-    class_weights = np.stack([np.bincount(place, row) for row in weights])
-    cumulative = np.cumsum(class_weights, axis=1)
-    shares: Floats = cumulative / cumulative[:, -1:]
-    if len(distinct) == 1:
-        return None
+    negative = np.cumsum(np.bincount(rank, 1 - probabilities))
+    positive = np.cumsum(np.bincount(rank, probabilities))
+    below = np.stack([negative / negative[-1], positive / positive[-1]])
+    below = below[:, :-1]  # (2, n_midpoints)
     midpoints = (distinct[1:] + distinct[:-1]) / 2
-    below = shares[:, :-1]  # (2, n_midpoints)
     mixture = positive_share * below[0] + (1 - positive_share) * below[1]
-    edges = np.union1d(midpoints[_at_quantiles(mixture, n_bins)], threshold)
+    chosen = _at_quantiles(mixture, n_bins)
+    edges = np.union1d(midpoints[chosen], threshold)
+    if len(edges) == 1:
+        return None
     inner = np.arange(len(midpoints))
     if len(midpoints) > MAX_KNOTS:
         inner = _at_quantiles(mixture, MAX_KNOTS)
     knots = np.concatenate([distinct[:1], midpoints[inner], distinct[-1:]])
-    below_knots: Floats = np.pad(below[:, inner], ((0, 0), (1, 1)), constant_values=(0, 1))
+    below_knots = np.pad(below[:, inner], ((0, 0), (1, 1)), constant_values=(0, 1))
+
     bin_of_score = np.searchsorted(edges, scores)
     n_public = np.bincount(bin_of_score, minlength=len(edges) + 1)
     sums = np.bincount(bin_of_score, scores, minlength=len(edges) + 1)
-    means = np.divide(sums, n_public, out=np.full(len(sums), np.nan), where=n_public > 0)
-    return PublicBins(edges, means, PublicCurve(knots, below_knots))
+    missing = np.full(len(sums), np.nan)
+    means = np.divide(sums, n_public, out=missing, where=n_public > 0)
+    return PublicEdges(edges, means, PublicCurve(knots, below_knots))
 
 
 def _at_quantiles(shares: Floats, n_parts: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:

@@ -11,7 +11,7 @@ from sklearn.model_selection import FixedThresholdClassifier
 
 from skpublicdp import PrivacyBudget
 from skpublicdp.data import open_rows
-from skpublicdp.metrics import OperatingPoint, make_private_scorer, private_scores
+from skpublicdp.metrics import make_private_scorer, private_scores
 from tests.internals.metrics import OTHER_GROUP, RATES, merge_groups
 from tests.kit import Recorder
 from tests.metrics.test_metrics import Decided, Predicting, Scored, Silent, silently
@@ -211,7 +211,6 @@ class TestGroups:
         predicted = Scored().predict(self.x)
         for group, point in scores.rates_by_group().items():
             own = self.sex == group if group != OTHER_GROUP else np.equal(self.sex, None)
-            assert isinstance(point, OperatingPoint)
             assert point.n_rows == pytest.approx(own.sum())
             found = rates_of(self.x[own], self.y[own], 0.5)
             np.testing.assert_allclose(values(point), found)
