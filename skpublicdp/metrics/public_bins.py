@@ -16,7 +16,7 @@ from scipy.special import expit
 from skpublicdp.accounting import Noise
 from skpublicdp.typing import Floats
 
-MIN_PROBABILITY = 1e-4
+MIN_PUBLIC_PROBABILITY = 1e-4
 """Predicted probabilities are clipped to this distance from 0 and 1."""
 
 SCORE_DECIMALS = 12
@@ -78,7 +78,7 @@ def make_public_bins(
     if len(distinct) == 1:
         return None
     probabilities = scores if response == "predict_proba" else expit(scores)
-    probabilities = np.clip(probabilities, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+    probabilities = np.clip(probabilities, MIN_PUBLIC_PROBABILITY, 1 - MIN_PUBLIC_PROBABILITY)
     positive_share = float(probabilities.mean())
     rare_share = min(positive_share, 1 - positive_share)
     n_bins = round(EXTRA_BINS * target_bins(noise, 2 * rare_share * persons))
