@@ -57,7 +57,8 @@ class OperatingPoint:
     level: float
 
     def __repr__(self) -> str:
-        lines = [f"OperatingPoint(threshold={self.threshold}), level {self.level:g}"]
+        threshold = "None" if self.threshold is None else f"{self.threshold:.4g}"
+        lines = [f"OperatingPoint(threshold={threshold}), level {self.level:g}"]
         for rate in RATES:
             low, high = self.intervals[rate]
             lines.append(f"  {rate:<12}{getattr(self, rate):.3f}  [{low:.3f}, {high:.3f}]")
