@@ -602,8 +602,8 @@ class TestReleasedModels:
     def test_no_finding(self, step):
         frozen = FrozenEstimator(self.fitted(step))
         assert check_pipeline(FixedThresholdClassifier(frozen, threshold=0.2)) == []
-        (other,) = check_pipeline(VotingClassifier([("a", frozen), ("b", PRIVATE)]))
-        assert "their ε add up" in str(other)
+        others = check_pipeline(VotingClassifier([("a", frozen), ("b", PRIVATE)]))
+        assert any("their ε add up" in str(finding) for finding in others)
 
     @pytest.mark.parametrize(
         "frozen",
