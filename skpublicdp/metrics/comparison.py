@@ -82,12 +82,13 @@ class DriftComparison:
         return tuple(names)
 
     def __repr__(self) -> str:
-        lines = [f"DriftComparison of {len(self.tables)} tables, level {self.level:g}"]
-        for table in self.tables:
-            if table.least_change > 0:
-                name = " × ".join(table.columns)
-                lines.append(f"  {name}: changed by at least {table.least_change:.3f}")
-        return "\n".join(lines if len(lines) > 1 else [*lines, "  no change is certain"])
+        changes = [
+            f"  {' × '.join(table.columns)}: changed by at least {table.least_change:.3f}"
+            for table in self.tables
+            if table.least_change > 0
+        ]
+        title = f"DriftComparison of {len(self.tables)} tables, level {self.level:g}"
+        return "\n".join([title, *(changes or ["  no change is certain"])])
 
 
 def measure_drift(before: Any, after: Any, *, level: float = 0.95) -> DriftComparison:
@@ -200,6 +201,10 @@ def _tables(release: Any, level: float) -> Entries:
         names = list(frame) if isinstance(frame, dict) else frame.columns
         *columns, value, low, high = names  # the columns of cells come first
         cells = zip(*(np.asarray(frame[name]).tolist() for name in columns), strict=True)
-        numbers = tuple(np.asarray(frame[name], dtype=float) for name in (value, low, high))
-        entries[tuple(map(str, columns)), tuple(cells)] = numbers  # type: ignore[assignment]
+        key = tuple(map(str, columns)), tuple(cells)
+        entries[key] = (
+            np.asarray(frame[value], dtype=float),
+            np.asarray(frame[low], dtype=float),
+            np.asarray(frame[high], dtype=float),
+        )
     return entries

@@ -60,8 +60,9 @@ class OperatingPoint:
         threshold = "None" if self.threshold is None else f"{self.threshold:.4g}"
         lines = [f"OperatingPoint(threshold={threshold}), level {self.level:g}"]
         for rate in RATES:
+            value = getattr(self, rate)
             low, high = self.intervals[rate]
-            lines.append(f"  {rate:<12}{getattr(self, rate):.3f}  [{low:.3f}, {high:.3f}]")
+            lines.append(f"  {rate:<12}{value:.3f}  [{low:.3f}, {high:.3f}]")
         return "\n".join(lines)
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
+import numpy as np
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -231,6 +232,9 @@ def private_scores(
         rows_per_person=max_rows_per_group,
     )
     assumptions = SCORE_ASSUMPTIONS + unprotected_line([estimator], UNPROTECTED_STEPS)
+    are_arrays = isinstance(X, np.ndarray) and isinstance(X_public, np.ndarray)
+    if X_public is not None and (X_public is X or (are_arrays and np.shares_memory(X, X_public))):
+        raise ValueError("X_public must be other rows than X, because their scores are public.")
     row_groups = _read_groups(X, X_public, by, by_values)
     by_row = None if isinstance(by, str) else by
     rows = read_scored_rows(X, y, groups, max_rows_per_group, ledger, by_row)

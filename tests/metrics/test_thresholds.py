@@ -189,6 +189,13 @@ class TestBins:
         np.testing.assert_array_equal(scores.thresholds_, silently(Scored(), x, y).thresholds_)
         assert scores.accuracy == accuracy_score(y, Scored().predict(x))
 
+    @pytest.mark.parametrize("rows", [slice(None), slice(0, 20)])
+    def test_private_rows_are_not_public(self, rows):
+        x, y = rare(500, np.random.default_rng(4))
+        with pytest.raises(ValueError, match="X_public must be other rows than X"):
+            private_scores(Scored(), x, y, X_public=x[rows])
+        private_scores(Scored(), x[20:], y[20:], X_public=x[:20], random_state=0)
+
     def test_no_public_score(self):
         with pytest.raises(ValueError, match="whose score is a number"):
             private_scores(Scored(), [[0.5]], ["no"], X_public=np.full((3, 1), np.nan))
@@ -429,6 +436,6 @@ def test_rates_that_cannot_be_asked(rates):
 
 def test_the_repr_of_a_point():
     x, y = rare(500, np.random.default_rng(13))
-    scores = silently(Scored(), x, y, X_public=x)
+    scores = silently(Scored(), x, y, X_public=x.copy())
     text = repr(scores.threshold_for(sensitivity=0.9))
     assert "sensitivity 0.900" in text
