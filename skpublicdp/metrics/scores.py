@@ -383,8 +383,8 @@ class PrivateScores:
         ----------
         threshold : float, default=None
             Threshold above which rows are predicted to be positive, such as that of
-            `threshold_for`. The default is the prediction of the estimator. With more than two
-            labels, no other is possible.
+            `threshold_for`. The default is the prediction of the estimator, which must not have
+            been chosen by scores of the same rows. With more than two labels, no other is possible.
         level : float, default=0.95
             Probability, in (0, 1), with which the intervals of all groups and rates hold
             simultaneously. If a threshold is given, they also hold simultaneously for all
