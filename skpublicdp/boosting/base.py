@@ -39,7 +39,7 @@ from skpublicdp.boosting.explain import (
 from skpublicdp.boosting.fit import FitOptions, fit_boosting
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
-from skpublicdp.boosting.public_model import is_fitted
+from skpublicdp.boosting.public_model import is_fitted, model_lines
 from skpublicdp.boosting.training_data import TrainingData, read_training_data
 from skpublicdp.data.batch_predict import Rule, apply_rule
 from skpublicdp.data.labels import TargetReader
@@ -161,7 +161,7 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
             assumptions=(
                 f"{public_facts} may be known",
                 *training.assumptions,
-                *(() if training.public_margins is None else training.public_margins.assumptions),
+                *model_lines(training.public_margins, self.budget),
             )
         )
         if drift.is_significant:

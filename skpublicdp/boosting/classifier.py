@@ -70,8 +70,9 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
     public_model : estimator, "auto" or None, default="auto"
         Model of public data to combine with the boosted model. The weights of both models are
         computed from noisy sums over the private rows. A fitted estimator, such as last year's
-        model or a published score, is used unchanged. The estimator must have been trained without
-        the private rows, and its prediction for a row must depend on this row alone. An unfitted
+        model or a published score, is used unchanged. Its prediction for a row must depend on this
+        row alone. It must have been trained without the private rows, or with privacy: the ε of its
+        fit then adds up with that of this fit. An unfitted
         estimator is cross-fitted to the labelled public rows. ``"auto"`` cross-fits the average of
         gradient boosting and a linear model, provided that at least 30 public rows have labels, two
         or more of each of two labels, no monotone constraint is set and `method` is not

@@ -15,7 +15,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from skpublicdp._internal.html_repr import unwrap_pipeline
 from skpublicdp._internal.redaction import RefusedError, call_or_raise
+from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.boosting.additive_posterior import PublicLabels
 from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.loss import Loss
@@ -151,6 +153,44 @@ def check_kind(estimator: Any, target: TargetScale) -> None:
         raise ValueError(
             f"public_model must be {needed}, None or 'auto'; got {type(estimator).__name__}."
         )
+
+
+ROW_ALONE = "its prediction for a row depends on this row alone"
+
+
+def model_lines(public_margins: PublicMargins | None, budget: Any) -> tuple[str, ...]:
+    """Return the receipt lines about a public model of the user's class.
+
+    A private fit of this package is an earlier result of an adaptive sequence, so its rows may be
+    the private rows (docs/proofs/moments.md). The budget states whether it adds up both fits.
+    """
+    model = None if public_margins is None else public_margins.model
+    if public_margins is None or not isinstance(model, EstimatorModel):
+        return ()
+    if not public_margins.is_given:
+        return (f"public_model: {ROW_ALONE}",)
+    learner, steps, searches = unwrap_pipeline(model.estimator)
+    receipt = getattr(learner, "privacy_", None)
+    # `transformer_` marks a `PublicFit`, which is fitted to public rows only
+    is_covered = not searches and all(hasattr(step, "transformer_") for _, step in steps)
+    if not isinstance(receipt, PrivacyReceipt) or not is_covered:
+        return (f"public_model was made without the private rows, and {ROW_ALONE}",)
+    line = (
+        f"public_model is a private fit with (ε, δ) = ({receipt.epsilon:g}, {receipt.delta:g}), "
+        "which adds up with this fit for everybody whose rows are in both"
+    )
+    if budget is not None:
+        is_counted = any(
+            (entry.number, entry.who, entry.event, entry.n_rows)
+            == (receipt.entry, type(learner).__name__, receipt.event, receipt.n_private)
+            for entry in budget.ledger
+        )
+        line += (
+            f"; both are entries of the same budget (that of public_model is {receipt.entry})"
+            if is_counted
+            else "; the budget of this fit does not contain it"
+        )
+    return line, f"public_model: {ROW_ALONE}"
 
 
 def is_fitted(estimator: Any) -> bool:
@@ -375,7 +415,7 @@ class PublicMargins:
     # (n_targets, m): margins on the public rows. If the model was fitted to the labelled rows,
     # their margins are out-of-fold.
     of_public: NDArray[np.int16]
-    assumptions: tuple[str, ...] = ()  # assumptions about the model, listed in the receipt
+    is_given: bool = False  # whether the user fitted the model
 
     def margins(self, rows: Floats) -> NDArray[np.int16]:
         """Return the calibrated margins of encoded rows, in units of 1 / MARGIN_UNIT."""
@@ -424,11 +464,7 @@ def make_public_margins(
         check_rowwise(model, rows)
         margins = model.predict_margins(rows)
         slope = 1.0 if public_labels is None else _slope(margins, public_labels, target)
-        assumption = (
-            "public_model was made without the private rows, and its prediction for a row depends "
-            "on this row alone"
-        )
-        return PublicMargins(model, slope, to_integers(slope * margins), (assumption,))
+        return PublicMargins(model, slope, to_integers(slope * margins), is_given=True)
     if public_labels is None or codes is None:
         raise ValueError(
             "public_model is not fitted, and there are no labelled public rows to fit it on. Fit "
@@ -449,8 +485,7 @@ def make_public_margins(
     result = _cross_fitted(fit_clone, rows, public_labels, codes, target)
     assert isinstance(result.model, EstimatorModel)
     check_rowwise(result.model, rows)
-    assumption = "the prediction of public_model for a row depends on this row alone"
-    return PublicMargins(result.model, result.slope, result.of_public, (assumption,))
+    return PublicMargins(result.model, result.slope, result.of_public)
 
 
 def _outcome_codes(public_labels: PublicLabels) -> Floats:

@@ -44,6 +44,7 @@ from skpublicdp.metrics.score_intervals import extend_interval, share_interval
 from skpublicdp.metrics.score_release import (
     RESPONSE_METHODS,
     check_score_parameters,
+    label_index,
     labels_of_estimator,
 )
 from skpublicdp.privacy.budget import PrivacyBudget
@@ -433,12 +434,18 @@ class PrivateScorer:
         delta: Any,
         random_state: Any,
         budget: PrivacyBudget | None,
+        pos_label: Any = None,
+        response_method: Any = RESPONSE_METHODS,
     ) -> None:
         self.metric, self.epsilon, self.delta = metric, epsilon, delta
         self.random_state, self.budget = random_state, budget
+        self.pos_label, self.response_method = pos_label, response_method
 
-    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+    def __call__(self, estimator: Any, X: Any, y_true: Any, sample_weight: Any = None) -> float:
         """Release the metric of a fitted estimator on private rows."""
+        y = y_true
+        if sample_weight is not None:
+            raise ValueError("sample_weight must be None: private scores count each row once.")
         caller = f"private scorer of {self.metric}"
         ledger = Ledger(self.epsilon, self.delta, self.random_state, self.budget, who=caller)
         n = check_lengths(X=X, y=y)
@@ -449,17 +456,21 @@ class PrivateScorer:
         if self.metric == "balanced_accuracy":
             predicted = call_estimator(estimator, "predict", X, n)
             return float(release_balanced_accuracy(ledger, y, predicted, labels))
-        response = next((name for name in RESPONSE_METHODS if hasattr(estimator, name)), None)
+        methods = self.response_method
+        methods = (methods,) if isinstance(methods, str) else methods
+        response = next((name for name in methods if hasattr(estimator, name)), None)
         if len(labels) != 2 or response is None:
             raise ValueError(
-                "roc_auc requires an estimator with two classes and predict_proba or "
-                f"decision_function; got {type(estimator).__name__} with {len(labels)} classes."
+                f"roc_auc requires an estimator with two classes and {' or '.join(methods)}; got "
+                f"{type(estimator).__name__} with {len(labels)} classes."
             )
+        positive = label_index(self.pos_label, labels)
         if response == "predict_proba":
-            scores = call_estimator(estimator, response, X, n, width=2)[:, 1]
-        else:
+            scores = call_estimator(estimator, response, X, n, width=2)[:, positive]
+        else:  # the scores of classes_[1]
             scores = call_estimator(estimator, response, X, n)
-        return float(release_auc(ledger, y, scores, labels[1], response))
+            scores = scores if positive else -score_column(response, scores)
+        return float(release_auc(ledger, y, scores, labels[positive], response))
 
     def __repr__(self) -> str:
         return f"make_private_scorer({self.metric!r}, epsilon={float(self.epsilon):g})"
@@ -470,6 +481,8 @@ def make_private_scorer(
     *,
     epsilon: Any = 1.0,
     delta: Any = 0.0,
+    pos_label: Any = None,
+    response_method: Any = RESPONSE_METHODS,
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> PrivateScorer:
@@ -481,6 +494,11 @@ def make_private_scorer(
         Metric to release.
     epsilon, delta : float, default=1.0 and 0.0
         Privacy parameters of each call, which apply to the rows that the call scores.
+    pos_label : label, default=None
+        Positive class of "roc_auc". The default is the second element of `classes_`.
+    response_method : str or sequence of str, default=("predict_proba", "decision_function")
+        Method that returns the scores for "roc_auc", as in scikit-learn's `make_scorer`. The first
+        method that the estimator has is used.
     random_state : int, Generator, RandomState or None, default=None
         None uses the operating system's secure generator, which the privacy guarantee requires.
         With a seed, each call within a process draws new noise, and parallel workers start from
@@ -492,7 +510,7 @@ def make_private_scorer(
     Returns
     -------
     PrivateScorer
-        A scorer that is called as ``scorer(estimator, X, y)``; greater is better.
+        A scorer that is called as ``scorer(estimator, X, y_true)``; greater is better.
 
     Raises
     ------
@@ -527,8 +545,12 @@ def make_private_scorer(
     """
     check_score_parameters(
         "make_private_scorer",
-        {"metric": [StrOptions(set(SCORER_METRICS))]},
+        {
+            "metric": [StrOptions(set(SCORER_METRICS))],
+            "response_method": [StrOptions(set(RESPONSE_METHODS)), tuple, list],
+        },
         metric=metric,
+        response_method=response_method,
         epsilon=epsilon,
         delta=delta,
         random_state=random_state,
@@ -537,4 +559,6 @@ def make_private_scorer(
     if isinstance(random_state, Integral):
         # a generator advances from call to call, while a seed would repeat the same noise
         random_state = np.random.default_rng(int(random_state))
-    return PrivateScorer(metric, epsilon, delta, random_state, budget)
+    if metric != "roc_auc" and pos_label is not None:
+        raise ValueError(f"pos_label applies only to the metric roc_auc; got {metric!r}.")
+    return PrivateScorer(metric, epsilon, delta, random_state, budget, pos_label, response_method)

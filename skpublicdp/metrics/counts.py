@@ -14,7 +14,7 @@ from scipy.special import logit
 from skpublicdp.accounting import Noise
 from skpublicdp.data.roles import RowChooser, cap_rows_per_group, read_persons
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
-from skpublicdp.data.tables import table_height, take_rows
+from skpublicdp.data.tables import pick_column, table_height, take_rows
 from skpublicdp.metrics.label_tables import (
     call_estimator,
     check_lengths,
@@ -23,10 +23,14 @@ from skpublicdp.metrics.label_tables import (
     score_column,
     unknown_as_error,
 )
+from skpublicdp.metrics.public_bins import (
+    MAX_SCORE_BINS,
+    MIN_SCORE_BINS,
+    PublicCurve,
+    make_public_bins,
+    target_bins,
+)
 from skpublicdp.typing import Codes, Floats, Integers, Mask
-
-MIN_SCORE_BINS, MAX_SCORE_BINS = 8, 512
-"""Minimum and maximum number of bins."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,8 +42,11 @@ class ScoreBins:
 
     edges: Floats  # (n_bins - 1,): edges between neighbouring bins, in increasing order
     first_positive: int  # index of the first bin in which rows are predicted to be positive
-    # (n_bins,): midpoint of each bin if the scores are probabilities, otherwise None
+    # (n_bins,): center of each bin if the scores are probabilities, otherwise None. The center is
+    # the mean score of the public rows in the bin, or its midpoint.
     centers: Floats | None
+    # predicted distribution of the scores inside the bins; None if no public rows are given
+    curve: PublicCurve | None = None
 
     @property
     def n_bins(self) -> int:
@@ -50,6 +57,17 @@ class ScoreBins:
     def predicts_positive(self) -> Mask:
         """For each bin, whether its rows are predicted to be positive, shape (n_bins,)."""
         return np.arange(self.n_bins) >= self.first_positive
+
+    @property
+    def positions(self) -> Floats:
+        """A score inside each bin, shape (n_bins,)."""
+        if self.centers is not None:
+            return self.centers
+        edges = self.edges
+        first_width, last_width = edges[1] - edges[0], edges[-1] - edges[-2]
+        ends = edges[0] - first_width, edges[-1] + last_width
+        bounds = np.concatenate([ends[:1], edges, ends[1:]])
+        return np.asarray((bounds[1:] + bounds[:-1]) / 2)
 
     def bin_of_score(self, scores: Floats, predicted: NDArray[np.bool_] | None) -> Codes:
         """Return the bin index of each score."""
@@ -69,7 +87,12 @@ PREDICTED_LABEL_BINS = ScoreBins(np.zeros(1), 1, None)
 
 
 def make_score_bins(
-    noise: Noise, persons: float, response: str, threshold: float, n_labels: int = 2
+    noise: Noise,
+    persons: float,
+    response: str,
+    threshold: float,
+    n_labels: int = 2,
+    public_scores: Floats | None = None,
 ) -> ScoreBins:
     """Return the histogram bins of the scores.
 
@@ -87,6 +110,8 @@ def make_score_bins(
         Decision threshold, which becomes one of the edges.
     n_labels : int, default=2
         Number of labels. The spacing is symmetric in log-odds around the fraction 1 / n_labels.
+    public_scores : ndarray of shape (n_public,), default=None
+        Scores of public rows, at whose quantiles the edges lie. None uses a fixed grid.
 
     Examples
     --------
@@ -95,25 +120,36 @@ def make_score_bins(
     >>> make_score_bins(Pure(Fraction(1, 5)), 1040, "predict_proba", 0.5).edges.round(2)
     array([0.04, 0.15, 0.31, 0.5 , 0.69, 0.85, 0.96])
     """
-    n_levels = max(noise.signal_to_noise(persons), 1.0)
-    target_bins = math.sqrt(2 * n_levels) / 2
-    power_of_two = 2 ** round(math.log2(target_bins))  # even, so that 1/2 is an edge
+    public_bins = None
+    if public_scores is not None:
+        public_bins = make_public_bins(noise, persons, response, threshold, public_scores)
+    if public_bins is None:
+        edges = np.union1d(_fixed_edges(noise, persons, response, n_labels), threshold)
+        curve, means = None, np.array(np.nan)
+    else:
+        edges, means, curve = public_bins
+    centers = None
+    if response == "predict_proba":
+        bin_ends = np.concatenate([[0.0], edges, [1.0]])
+        midpoints = (bin_ends[1:] + bin_ends[:-1]) / 2
+        centers = np.where(np.isnan(means), midpoints, means)
+    first_positive = int(np.searchsorted(edges, threshold)) + 1
+    return ScoreBins(edges, first_positive, centers, curve)
+
+
+def _fixed_edges(noise: Noise, persons: float, response: str, n_labels: int) -> Floats:
+    """Return edges in arcsine spacing, in which a proportion has similar standard errors."""
+    power_of_two = 2 ** round(math.log2(target_bins(noise, persons)))  # even, so 1/2 is an edge
     n_bins = int(np.clip(power_of_two, MIN_SCORE_BINS, MAX_SCORE_BINS))
-    # arcsine spacing gives a proportion a similar standard error in all bins
-    angles = np.arange(1, n_bins) * np.pi / (2 * n_bins)
+    ranks = np.arange(1, n_bins)
+    angles = ranks * np.pi / (2 * n_bins)
     grid = np.sin(angles) ** 2
     grid[n_bins // 2 - 1] = 0.5  # exactly, without rounding error
     if n_labels > 2:
         grid = grid / (grid + (1 - grid) * (n_labels - 1))  # odds divided by n_labels - 1
     if response == "decision_function":
         grid = logit(grid)
-    edges = np.union1d(grid, threshold)
-    centers = None
-    if response == "predict_proba":
-        bin_ends = np.concatenate([[0.0], edges, [1.0]])
-        centers = (bin_ends[1:] + bin_ends[:-1]) / 2
-    first_positive = int(np.searchsorted(edges, threshold)) + 1
-    return ScoreBins(edges, first_positive, centers)
+    return np.asarray(grid)
 
 
 class RowCounter(Protocol):
@@ -122,8 +158,8 @@ class RowCounter(Protocol):
     def __call__(self, chunk: Chunk) -> Integers:
         """Return the sums over one batch of streamed rows."""
 
-    def count(self, X: Any, y: Any, n: int) -> Integers:
-        """Return the sums over n rows in memory."""
+    def count(self, X: Any, y: Any, n: int, by: Any = None) -> Integers:
+        """Return the sums over n rows in memory; `by` are values by which they are grouped."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)  # a repr would print private rows
@@ -139,6 +175,7 @@ class ScoredRows:
     n: int  # number of counted rows
     # design effect Σ nᵢ² / Σ nᵢ for persons with nᵢ counted rows; 1 if rows are independent
     design_effect: float
+    by: Any = None  # (n,): value by which rows in memory are grouped, unless it is a column of X
 
     @property
     def y_type(self) -> Any:
@@ -149,11 +186,11 @@ class ScoredRows:
         """Return the counts of `counter` over all rows; streamed rows are summed over batches."""
         if self.source is not None:
             return np.asarray(self.source.fold(counter))
-        return counter.count(self.X, self.y, self.n)
+        return counter.count(self.X, self.y, self.n, self.by)
 
 
 def read_scored_rows(
-    X: Any, y: Any, groups: Any, max_rows: int | None, ledger: RowChooser
+    X: Any, y: Any, groups: Any, max_rows: int | None, ledger: RowChooser, by: Any = None
 ) -> ScoredRows:
     """Return the rows to score, which are at most `max_rows` random rows of each person.
 
@@ -165,6 +202,8 @@ def read_scored_rows(
         Person identifier of each row, which is public.
     max_rows : int or None
         Maximum number of rows per person.
+    by : array-like of shape (n,), default=None
+        Private value by which rows in memory are grouped.
     """
     if (groups is None) != (max_rows is None):
         raise ValueError(
@@ -172,11 +211,12 @@ def read_scored_rows(
             "each row, and max_rows_per_group is the maximum number of rows counted per person."
         )
     source = as_rows(X, y) if is_streamed(X) else None
-    n = check_lengths(X=X, y=y) if source is None else source.n_rows
+    columns = {"X": X, "y": y} if by is None else {"X": X, "y": y, "by": by}
+    n = check_lengths(**columns) if source is None else source.n_rows
     if not n:
         raise ValueError("X must contain at least one row; got none.")
     if max_rows is None:
-        return ScoredRows(source, X, y, n, 1.0)
+        return ScoredRows(source, X, y, n, 1.0, by)
     persons = groups if source is None else read_persons(source, groups)
     is_counted = cap_rows_per_group(max_rows, persons, np.ones(n, dtype=bool), ledger)
     # numpy.unique would sort the names, and names of different types have no order
@@ -189,7 +229,10 @@ def read_scored_rows(
             source.with_mask(is_counted, groups, persons), None, None, n_counted, design_effect
         )
     rows = np.flatnonzero(is_counted)
-    return ScoredRows(None, take_rows(X, rows), take_rows(y, rows), len(rows), design_effect)
+    kept_by = None if by is None else take_rows(by, rows)
+    return ScoredRows(
+        None, take_rows(X, rows), take_rows(y, rows), len(rows), design_effect, kept_by
+    )
 
 
 read_scored_rows.__test__ = False  # type: ignore[attr-defined]  # pytest must not collect it
@@ -199,12 +242,29 @@ class ExactCounts(NamedTuple):
     """Exact counts of scored rows; these counts are private."""
 
     n_correct: Integers  # (1,): number of correct predictions
-    # (n_labels, n_bins): number of rows by label and bin. With two labels, row 0 contains the
-    # negative label.
+    # (n_groups * n_labels, n_bins): number of rows by group, label and bin. With two labels, the
+    # first row of a group contains the negative label.
     table: Integers
     # (n_labels, 2, n_bins): for each of more than two labels, the number of rows with other labels
     # and the number of rows with this label, by bin of the label's score
     by_label: Integers
+
+
+OTHER_GROUP = "(other)"
+"""Name of the group of all rows whose value is not among the public values."""
+
+
+class RowGroups(NamedTuple):
+    """Public values by which rows are grouped."""
+
+    values: list[Any]  # the public values, followed by `OTHER_GROUP`
+    position: int | None  # column of X with the value of each row; None if it is passed by itself
+
+    def codes(self, X: Any, by: Any) -> Codes:
+        """Return the index of the group of each row."""
+        column = by if self.position is None else pick_column(X, self.position)
+        codes = label_codes("by", column, self.values[:-1])
+        return np.where(codes < 0, len(self.values) - 1, codes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +283,12 @@ class LabelCounter:
     response: str
     # bins of the scores; None if there are more than two labels and no scores
     score_bins: ScoreBins | None = None
+    groups: RowGroups | None = None  # groups of rows that are counted separately
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups of rows, which is 1 without `groups`."""
+        return 1 if self.groups is None else len(self.groups.values)
 
     @property
     def n_scored_labels(self) -> int:
@@ -240,17 +306,20 @@ class LabelCounter:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Shape (n_labels, n_bins) of the table."""
+        """Shape (n_groups * n_labels, n_bins) of the table."""
         n_labels = len(self.labels)
-        return n_labels, n_labels if self.table_bins is None else self.table_bins.n_bins
+        n_bins = n_labels if self.table_bins is None else self.table_bins.n_bins
+        return self.n_groups * n_labels, n_bins
 
     @property
     def is_correct(self) -> Mask:
         """Mask of the table cells that contain correctly predicted rows."""
         if self.table_bins is None:
-            return np.eye(len(self.labels), dtype=bool)
-        predicts_positive = self.table_bins.predicts_positive
-        return np.stack([~predicts_positive, predicts_positive])
+            is_correct = np.eye(len(self.labels), dtype=bool)
+        else:
+            predicts_positive = self.table_bins.predicts_positive
+            is_correct = np.stack([~predicts_positive, predicts_positive])
+        return np.tile(is_correct, (self.n_groups, 1))
 
     def __call__(self, chunk: Chunk) -> Integers:
         """Return the counts of one batch of streamed rows; see `count`."""
@@ -270,7 +339,15 @@ class LabelCounter:
             n_correct, table.reshape(self.shape), by_label.reshape(self.by_label_shape)
         )
 
-    def count(self, X: Any, y: Any, n: int) -> Integers:
+    def public_scores(self, X_public: Any) -> Floats:
+        """Return the scores of public rows, those of all labels if there are more than two."""
+        n = check_lengths(X_public=X_public)
+        if len(self.labels) == 2:
+            return self._scores(X_public, n)
+        scores = call_estimator(self.estimator, self.response, X_public, n, width=len(self.labels))
+        return score_column(self.response, scores.ravel())
+
+    def count(self, X: Any, y: Any, n: int, by: Any = None) -> Integers:
         """Return the counts in `ExactCounts` over n rows, as one flat array of int64."""
         if not n:  # some estimators reject an empty X
             n_counts = 1 + math.prod(self.shape) + math.prod(self.by_label_shape)
@@ -288,6 +365,8 @@ class LabelCounter:
             bins = self.table_bins.bin_of_score(self._scores(X, n), is_positive)
         elif self.score_bins is not None:
             by_label = self._count_by_label(codes, self.score_bins, X)
+        if self.groups is not None:
+            codes = codes + len(self.labels) * self.groups.codes(X, by)
         table = contingency_table(codes, bins, self.shape)
         n_correct = np.count_nonzero(is_correct)
         counts = np.concatenate([[n_correct], table.ravel(), by_label.ravel()])

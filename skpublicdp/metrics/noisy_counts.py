@@ -267,6 +267,29 @@ def adjust_to_totals(
     return counts, nonnegative
 
 
+def merge_groups(table: NoisyTable, n_groups: int) -> NoisyTable:
+    """Return the sum of a released table over groups of rows, which lie below each other.
+
+    The fourth cumulant of the noise is that of one cell with the summed variance, which is larger
+    than that of the sum.
+    """
+    n_bins = table.counts.shape[1]
+    by_group = (n_groups, -1, n_bins)
+    counts = table.counts.reshape(by_group).sum(0)
+    masks = tuple(group.reshape(n_groups, -1)[0] for group in table.groups)
+    nonnegative = counts.ravel().copy()
+    for mask, group in zip(masks, table.groups, strict=True):
+        total = float(table.nonnegative.ravel()[group].sum())
+        nonnegative[mask] = nearest_nonnegative(nonnegative[mask], total)
+    return replace(
+        table,
+        counts=counts,
+        nonnegative=nonnegative.reshape(counts.shape),
+        variance=n_groups * table.variance[: len(counts)],
+        groups=masks,
+    )
+
+
 def nearest_nonnegative(values: Floats, total: float) -> Floats:
     """Return the Euclidean projection onto the nonnegative vectors with a given total.
 

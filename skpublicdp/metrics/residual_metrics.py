@@ -62,7 +62,7 @@ class ResidualCounter:
         """Return the sums over one batch of streamed rows; see `count`."""
         return self.count(chunk.X, chunk.y, table_height(chunk.X))
 
-    def count(self, X: Any, y: Any, n: int) -> Integers:
+    def count(self, X: Any, y: Any, n: int, by: Any = None) -> Integers:
         """Return the sums over n rows in units of `SUM_UNITS`, shape (n_sums,)."""
         if not n:  # some estimators reject an empty X
             return np.zeros(len(POWERS), dtype=np.int64)

@@ -6,6 +6,8 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
+import numpy as np
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from skpublicdp._internal.parameters import (
@@ -15,23 +17,33 @@ from skpublicdp._internal.parameters import (
     check_values,
 )
 from skpublicdp.accounting import Noise
-from skpublicdp.data.labels import refuse_types
+from skpublicdp.data.labels import label_entries, refuse_types
 from skpublicdp.data.outcomes import read_outcome_bounds
+from skpublicdp.data.streaming import as_rows, is_streamed
+from skpublicdp.data.tables import pick_column, to_narwhals
 from skpublicdp.metrics.counts import (
+    OTHER_GROUP,
     PREDICTED_LABEL_BINS,
     LabelCounter,
+    RowGroups,
     ScoreBins,
     ScoredRows,
     make_score_bins,
     read_scored_rows,
 )
-from skpublicdp.metrics.label_tables import check_label_kinds, public_labels, release_label_tables
+from skpublicdp.metrics.label_tables import (
+    check_label_kinds,
+    check_lengths,
+    public_labels,
+    release_label_tables,
+)
 from skpublicdp.metrics.noisy_counts import (
     COUNT_SENSITIVITY,
     TABLE_SENSITIVITY,
     NoisyTable,
     SplitNoise,
     check_noise_scale,
+    merge_groups,
     others_sensitivity,
     release_contingency_table,
     release_n_correct,
@@ -47,6 +59,7 @@ from skpublicdp.metrics.scores import PrivateScores
 from skpublicdp.model_selection.checks import unprotected_line
 from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.typing import Floats
 
 RESPONSE_METHODS = ("predict_proba", "decision_function")
 """Methods that return scores, in order of preference."""
@@ -73,6 +86,9 @@ def private_scores(
     outcome_bounds: Any = None,
     groups: Any = None,
     max_rows_per_group: int | None = None,
+    X_public: Any = None,
+    by: Any = None,
+    by_values: Any = None,
     random_state: Any = None,
     budget: PrivacyBudget | None = None,
 ) -> PrivateScores:
@@ -122,6 +138,16 @@ def private_scores(
         Protects people instead of individual rows: at most this number of random rows of each
         person is counted, and the noise accounts for all of these rows. The intervals assume that
         all rows of a person are equal.
+    X_public : array-like or DataFrame, default=None
+        Public rows, without labels. Score bins then lie at quantiles of their scores, and are
+        narrower where rows of the rarer class are. Without public rows, the bins are fixed.
+    by : str or array-like of shape (n,), default=None
+        Private value by which rows are grouped for `PrivateScores.rates_by_group`: the name of a
+        column of X, or the values of the rows in memory. The noise in all other results grows as
+        the square root of the number of groups.
+    by_values : array-like, default=None
+        Public values of the groups. All other values form a further group. The default is the
+        values in the column of `X_public`.
     random_state : int, Generator, RandomState or None, default=None
         None uses the operating system's secure generator, which the privacy guarantee requires.
         Other values are only intended for tests.
@@ -206,14 +232,28 @@ def private_scores(
         rows_per_person=max_rows_per_group,
     )
     assumptions = SCORE_ASSUMPTIONS + unprotected_line([estimator], UNPROTECTED_STEPS)
-    rows = read_scored_rows(X, y, groups, max_rows_per_group, ledger)
+    are_arrays = isinstance(X, np.ndarray) and isinstance(X_public, np.ndarray)
+    if X_public is not None and (X_public is X or (are_arrays and np.shares_memory(X, X_public))):
+        raise ValueError("X_public must be other rows than X, because their scores are public.")
+    row_groups = _read_groups(X, X_public, by, by_values)
+    by_row = None if isinstance(by, str) else by
+    rows = read_scored_rows(X, y, groups, max_rows_per_group, ledger, by_row)
     bounds = outcome_bounds
     if bounds is None and classes is None:
         bounds = getattr(estimator, "outcome_bounds_", None)
     if bounds is None:
         counter = _label_counter(estimator, classes, pos_label, response_method)
-        return _score_classifier(counter, rows, threshold, ledger, assumptions)
-    for name, value in (("classes", classes), ("pos_label", pos_label), ("threshold", threshold)):
+        counter = replace(counter, groups=row_groups)
+        if threshold is None and isinstance(estimator, FixedThresholdClassifier):
+            threshold = _fixed_threshold(estimator, counter)
+        return _score_classifier(counter, rows, threshold, ledger, assumptions, X_public)
+    for name, value in {
+        "classes": classes,
+        "pos_label": pos_label,
+        "threshold": threshold,
+        "X_public": X_public,
+        "by": by,
+    }.items():
         if value is not None:
             raise ValueError(
                 f"{name} applies only to classifiers, and outcome_bounds only to regressors."
@@ -242,25 +282,33 @@ def _score_classifier(
     threshold: float | None,
     ledger: Ledger,
     assumptions: tuple[str, ...],
+    X_public: Any,
 ) -> PrivateScores:
     """Return the private scores of a classifier whose counter does not have score bins yet."""
     check_label_kinds(counter.labels, y=rows.y_type)
     noise = split_noise(ledger, rows.n, counter.n_scored_labels)
     _check_noise(noise, ledger, len(counter.labels))
-    ledger.read(rows.n)
+    n_public, public_scores = 0, None
+    if X_public is not None:
+        n_public = check_lengths(X_public=X_public)
+        if counter.n_scored_labels and counter.response != "predict":
+            public_scores = counter.public_scores(X_public)
+    ledger.read(rows.n, n_public)
     if counter.n_scored_labels:
-        n_persons = rows.n / ledger.rows_per_person
-        bins = _make_bins(noise.own or noise.table, n_persons, counter, threshold)
+        n_persons = rows.n / ledger.rows_per_person / counter.n_groups
+        bins = _make_bins(noise.own or noise.table, n_persons, counter, threshold, public_scores)
         counter = replace(counter, score_bins=bins)
     exact = counter.split(rows.count(counter))
     # the budget is charged from here on, and no later step can fail
     count = release_n_correct(exact.n_correct, rows.n, noise.accuracy, ledger, rows.design_effect)
-    table = None
+    table = group_table = None
     label_tables: tuple[NoisyTable, ...] = ()
     if len(counter.labels) > 1:
         table = release_contingency_table(
             exact.table, rows.n, noise.table, ledger, counter.is_correct, count
         )
+        if counter.groups is not None:
+            group_table, table = table, merge_groups(table, counter.n_groups)
         if noise.own is not None and noise.other is not None:
             label_tables = release_label_tables(
                 exact.by_label, noise.own, noise.other, ledger, table
@@ -273,6 +321,8 @@ def _score_classifier(
         count=count,
         table=table,
         label_tables=label_tables,
+        group_table=group_table,
+        groups=() if counter.groups is None else tuple(counter.groups.values),
         privacy=ledger.receipt(assumptions=assumptions),
     )
     _warn_if_implausible(scores)
@@ -317,8 +367,8 @@ def _label_counter(
     labels = labels_of_estimator(estimator, classes)
     has_classes = getattr(estimator, "classes_", None) is not None
     score_labels = labels_of_estimator(estimator, None if has_classes else labels)
-    positive = _label_index(pos_label, labels)
-    _label_index(labels[positive], score_labels)
+    positive = label_index(pos_label, labels)
+    label_index(labels[positive], score_labels)
     response = _response_method(estimator, response_method, len(labels))
     if len(labels) > 2 and set(labels) != set(score_labels):
         response = "predict"  # some label has no score
@@ -364,7 +414,7 @@ def _response_method(estimator: Any, requested: str, n_labels: int) -> str:
     return requested
 
 
-def _label_index(pos_label: Any, labels: list[Any]) -> int:
+def label_index(pos_label: Any, labels: list[Any]) -> int:
     """Return the index of `pos_label` in `labels`. None means the last label."""
     if pos_label is None:
         return len(labels) - 1
@@ -373,7 +423,59 @@ def _label_index(pos_label: Any, labels: list[Any]) -> int:
     return labels.index(pos_label)
 
 
-def _make_bins(noise: Noise, n: float, counter: LabelCounter, threshold: float | None) -> ScoreBins:
+def _read_groups(X: Any, X_public: Any, by: Any, by_values: Any) -> RowGroups | None:
+    """Return the groups of `by`, or None. They depend on public values and names of columns."""
+    if by is None:
+        if by_values is not None:
+            raise ValueError("by_values requires by, the column or the values that group the rows.")
+        return None
+    position = None
+    if isinstance(by, str):
+        position = _column_position("X", X, by)
+        if by_values is None and X_public is not None:
+            public_column = pick_column(X_public, _column_position("X_public", X_public, by))
+            distinct = set(label_entries("X_public", public_column).tolist())
+            by_values = sorted((value for value in distinct if value == value), key=str)
+            by_values = [value for value in by_values if value is not None]
+    elif is_streamed(X):
+        raise ValueError("by must be the name of a column of X for streamed rows.")
+    if by_values is None:
+        raise ValueError(
+            "by_values must list the public values of the groups, unless X_public has the column."
+        )
+    values = [value for value in public_labels("by_values", by_values) if value != OTHER_GROUP]
+    if not is_streamed(X):
+        check_label_kinds(values, by=by if position is None else pick_column(X, position))
+    return RowGroups([*values, OTHER_GROUP], position)
+
+
+def _column_position(name: str, X: Any, column: str) -> int:
+    """Return the position of a named column of a frame or of streamed rows."""
+    names = as_rows(X).names if is_streamed(X) else getattr(to_narwhals(X), "columns", ())
+    names = [*map(str, names or ())]
+    if column not in names:
+        raise ValueError(f"by must be the name of a column of {name}; got {column!r}.")
+    return names.index(column)
+
+
+def _fixed_threshold(estimator: FixedThresholdClassifier, counter: LabelCounter) -> float | None:
+    """Return the threshold that a fitted classifier applies to the counted scores, or None."""
+    threshold = estimator.threshold
+    if threshold == "auto" or estimator.response_method not in ("auto", counter.response):
+        return None
+    pos_label = counter.score_labels[1] if estimator.pos_label is None else estimator.pos_label
+    if pos_label == counter.labels[counter.positive]:
+        return float(threshold)
+    return float(1 - threshold if counter.response == "predict_proba" else -threshold)
+
+
+def _make_bins(
+    noise: Noise,
+    n: float,
+    counter: LabelCounter,
+    threshold: float | None,
+    public_scores: Floats | None,
+) -> ScoreBins:
     """Return the score bins of a counter.
 
     If `threshold` is None, it is 0.5 for probabilities or 0 for log-odds.
@@ -385,4 +487,6 @@ def _make_bins(noise: Noise, n: float, counter: LabelCounter, threshold: float |
         threshold = 0.5 if response == "predict_proba" else 0.0
     elif response == "predict_proba" and not 0 < threshold < 1:
         raise ValueError(f"threshold must be between 0 and 1 for probabilities; got {threshold!r}.")
-    return make_score_bins(noise, n, response, float(threshold), counter.n_scored_labels)
+    return make_score_bins(
+        noise, n, response, float(threshold), counter.n_scored_labels, public_scores
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from sklearn.isotonic import IsotonicRegression
 
 from skpublicdp._internal.parameters import PROBABILITY, check_values
 from skpublicdp.accounting import PrivacyReceipt
@@ -23,6 +24,15 @@ from skpublicdp.metrics.estimates import (
     roc_rates,
 )
 from skpublicdp.metrics.noisy_counts import NoisyCount, NoisyTable
+from skpublicdp.metrics.operating_points import (
+    RATES,
+    OperatingPoint,
+    find_threshold,
+    n_simultaneous,
+    operating_point,
+    predicted_rates,
+    rates_at,
+)
 from skpublicdp.metrics.residual_metrics import (
     RESIDUAL_METRICS,
     NoisySums,
@@ -82,6 +92,8 @@ class PrivateScores:
         regressor, the metrics are "r2", "rmse" and "mae".
     thresholds_ : ndarray
         Thresholds of the curves: the edges of the score bins, in increasing order.
+    groups_ : tuple
+        Values of `by`, followed by "(other)" for all other values. Empty without `by`.
     n_rows_ : int
         Number of scored rows.
     privacy_ : PrivacyReceipt
@@ -104,6 +116,8 @@ class PrivateScores:
         table: NoisyTable | None = None,
         label_tables: tuple[NoisyTable, ...] = (),
         sums: NoisySums | None = None,
+        group_table: NoisyTable | None = None,
+        groups: tuple[Any, ...] = (),
     ) -> None:
         self.classes_ = np.array(classes)
         self.pos_label_ = classes[positive] if classes else None
@@ -117,6 +131,8 @@ class PrivateScores:
         self._table = table
         self._label_tables = label_tables
         self._sums = sums
+        self._group_table = group_table
+        self.groups_ = groups
         names = ["accuracy"] if count is not None else list(RESIDUAL_METRICS)
         if table is not None:
             names += ["balanced_accuracy", "confusion_matrix"]
@@ -265,6 +281,155 @@ class PrivateScores:
         table = self._table_for("calibration_curve", pos_label)
         return self._value("calibration_curve", pos_label), self._mean_predictions(table)
 
+    def calibration(self, pos_label: Any = None) -> IsotonicRegression:
+        """Return a released map from scores to probabilities, at no further privacy cost.
+
+        The map is the isotonic regression of the released fractions of positive rows on the scores.
+        Its `predict` corrects scores of new rows: for two labels, the column of `predict_proba` of
+        the positive class, or the decision function.
+
+        Parameters
+        ----------
+        pos_label : label, default=None
+            The positive class, which is compared with all other classes. The default is the
+            positive class of the release.
+
+        Returns
+        -------
+        sklearn.isotonic.IsotonicRegression
+            The fitted map, which increases in the score and whose values are in [0, 1].
+        """
+        table = self._table_for("roc_curve", pos_label)
+        assert self._score_bins is not None
+        n_rows = np.maximum(table.counts.sum(0), 1.0)
+        fractions = table.counts[1] / n_rows  # unbiased, so they may lie outside [0, 1]
+        calibrator = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+        return calibrator.fit(self._score_bins.positions, fractions, sample_weight=n_rows)
+
+    def threshold_for(
+        self,
+        *,
+        sensitivity: float | None = None,
+        specificity: float | None = None,
+        precision: float | None = None,
+        level: float = 0.95,
+        pos_label: Any = None,
+    ) -> OperatingPoint:
+        """Return the threshold with a given rate, its released rates and their intervals.
+
+        Exactly one rate is given. The result is the largest threshold with this sensitivity, or the
+        smallest with this specificity or precision, according to the released counts. If the
+        release has public rows (`X_public`), thresholds are interpolated inside the score bins.
+        Otherwise, they are elements of `thresholds_`.
+
+        The intervals hold simultaneously for all thresholds and labels of the release with
+        probability `level`, over the sampling of the test rows and the noise. Therefore they remain
+        valid although the threshold is chosen by the same release, and for any number of calls.
+        Their failure probability is their own, apart from those of `interval` and of
+        `rates_by_group`.
+
+        Parameters
+        ----------
+        sensitivity, specificity, precision : float, default=None
+            Required rate, in (0, 1).
+        level : float, default=0.95
+            Confidence level, in (0, 1).
+        pos_label : label, default=None
+            The positive class, which is compared with all other classes. The default is the
+            positive class of the release.
+
+        Returns
+        -------
+        OperatingPoint
+            The threshold and its rates. scikit-learn's `FixedThresholdClassifier` around the fitted
+            estimator applies the threshold.
+
+        Raises
+        ------
+        ValueError
+            If not exactly one rate is given, or no threshold has it.
+        """
+        rates = {"sensitivity": sensitivity, "specificity": specificity, "precision": precision}
+        given = {name: rate for name, rate in rates.items() if rate is not None}
+        if len(given) != 1:
+            raise ValueError(
+                "threshold_for requires exactly one of sensitivity, specificity and precision; got "
+                f"{list(given) or 'none'}."
+            )
+        constraints = dict.fromkeys([*given, "level"], PROBABILITY)
+        check_values(constraints, given | {"level": level}, caller="threshold_for")
+        table = self._table_for("roc_curve", pos_label)
+        assert self._score_bins is not None
+        ((name, target),) = given.items()
+        threshold, highest = find_threshold(self._score_bins, table.nonnegative, name, target)
+        if threshold is None:
+            raise ValueError(
+                f"No threshold has a released {name} of {target}: the highest is {highest:.3g}. "
+                "Pass a lower value, or pass X_public to private_scores for more thresholds."
+            )
+        n_intervals = n_simultaneous(len(self.thresholds_)) * max(len(self._label_tables), 1)
+        rates_of_table = rates_at(self._score_bins, threshold, np.eye(2))
+        return operating_point(table, rates_of_table, threshold, level, n_intervals)
+
+    def rates_by_group(
+        self, threshold: float | None = None, *, level: float = 0.95, pos_label: Any = None
+    ) -> dict[Any, OperatingPoint]:
+        """Return the accuracy and the rates in each group of rows, with intervals.
+
+        The groups are those of `by` in `private_scores`. All groups are counted in one release, in
+        which each row counts in one cell, so groups have no further privacy cost.
+
+        Parameters
+        ----------
+        threshold : float, default=None
+            Threshold above which rows are predicted to be positive, such as that of
+            `threshold_for`. The default is the prediction of the estimator, which must not have
+            been chosen by scores of the same rows. With more than two labels, no other is possible.
+        level : float, default=0.95
+            Probability, in (0, 1), with which the intervals of all groups and rates hold
+            simultaneously. If a threshold is given, they also hold simultaneously for all
+            thresholds, so it may be chosen by the same release.
+        pos_label : label, default=None
+            The positive class if there are more than two labels, which is compared with all others.
+
+        Returns
+        -------
+        dict of OperatingPoint
+            The rates and the estimated number of rows of each group, in the order of `groups_`.
+        """
+        check_values({"level": PROBABILITY}, {"level": level}, caller="rates_by_group")
+        if self._group_table is None:
+            raise AttributeError(
+                "Rates by group were not released. Pass by to private_scores to count each group."
+            )
+        n_labels, n_groups = len(self.classes_), len(self.groups_)
+        pos_label = self._known_label(pos_label, is_each_known=n_labels > 2)
+        rows_of_group = np.repeat(np.eye(n_groups), n_labels, axis=1)  # of the released table
+        cut = None
+        n_intervals = len(RATES) * n_groups
+        if n_labels > 2:
+            if threshold is not None:
+                raise ValueError("threshold requires an estimator with two labels; got more.")
+            n_intervals *= n_labels
+            position = self.classes_.tolist().index(pos_label)
+            rates = [predicted_rates(n_labels, position, rows) for rows in rows_of_group]
+        else:
+            score_bins = self._score_bins
+            assert score_bins is not None
+            cut = float(score_bins.edges[score_bins.first_positive - 1])
+            if threshold is not None:
+                n_intervals = n_groups * n_simultaneous(len(score_bins.edges))
+                cut = threshold
+                if score_bins.curve is None:
+                    cut = float(score_bins.edges[self._nearest_edge(threshold)])
+            is_label = np.tile(np.eye(2), n_groups)  # indicator of negatives, and of positives
+            rates = [rates_at(score_bins, cut, is_label * rows) for rows in rows_of_group]
+        points = [
+            operating_point(self._group_table, bounded, cut, level, n_intervals)
+            for bounded in rates
+        ]
+        return dict(zip(self.groups_, points, strict=True))
+
     def interval(
         self,
         metric: str,
@@ -376,13 +541,18 @@ class PrivateScores:
             raise self._absent(metric)
         if metric in TABLE_METRICS:
             return self._table
-        classes = self.classes_.tolist()
-        # the only table of two labels is the table of the positive label
-        known = classes if self._label_tables else [self.pos_label_]
+        pos_label = self._known_label(pos_label, is_each_known=bool(self._label_tables))
+        if not self._label_tables:
+            return self._table
+        return self._label_tables[self.classes_.tolist().index(pos_label)]
+
+    def _known_label(self, pos_label: Any, *, is_each_known: bool) -> Any:
+        """Return the positive label; with two labels, tables are those of one positive label."""
+        known = self.classes_.tolist() if is_each_known else [self.pos_label_]
         pos_label = self.pos_label_ if pos_label is None else pos_label
         if pos_label not in known:
             raise ValueError(f"pos_label must be one of the labels {known}; got {pos_label!r}.")
-        return self._label_tables[classes.index(pos_label)] if self._label_tables else self._table
+        return pos_label
 
     def _count_for(self, metric: str) -> NoisyCount:
         """Return the number of correct predictions, or raise AttributeError without a release."""

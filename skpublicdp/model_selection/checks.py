@@ -498,6 +498,8 @@ def _package_step_issues(step: Any, name: str) -> Iterator[_Issue]:
 def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
     """Yield the issues of a meta-estimator around a private estimator, and nested issues."""
     class_name, parameters = type(wrapper).__name__, _parameters(wrapper)
+    if class_name == "FixedThresholdClassifier" and _is_released(parameters["estimator"]):
+        return  # it fits nothing: a constant is applied to scores that the receipt covers
     learner = _private_name(wrapper)
     is_prefitted = fits_nothing(wrapper, parameters) or str(parameters.get("cv")) == "prefit"
     if is_prefitted:
@@ -535,6 +537,16 @@ def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
     if wrapper_fit is None and not unprotected:
         nested = any(issue.kind == "cost" for _, issue in nested_issues)
         yield from _repeated_fit_issues(wrapper, name, learner, seeds=bool(seeds), nested=nested)
+
+
+def _is_released(estimator: Any) -> bool:
+    """Return whether a frozen estimator is a private fit with a receipt, and has no issues."""
+    if not fits_nothing(estimator, _parameters(estimator)):
+        return False
+    (fitted,) = _inner_estimators(estimator)
+    learner = fitted.steps[-1][1] if isinstance(fitted, Pipeline) else fitted
+    has_receipt = getattr(learner, "privacy_", None) is not None
+    return has_receipt and not any(_issues(fitted, _root_name(fitted)))
 
 
 def _nested_issues(wrapper: Any, name: str, *, is_prefitted: bool) -> list[tuple[str, _Issue]]:

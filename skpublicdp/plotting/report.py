@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import os
 from base64 import b64encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -29,6 +29,9 @@ from skpublicdp._internal.html_repr import (
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.accounting.registry import implementation_note
 from skpublicdp.data.schema import Column
+from skpublicdp.metrics import PrivateScores
+from skpublicdp.metrics.operating_points import RATES
+from skpublicdp.metrics.residual_metrics import RESIDUAL_METRICS
 from skpublicdp.plotting.display import check_matplotlib
 from skpublicdp.plotting.release_displays import CDFDisplay, MarginalDisplay
 from skpublicdp.plotting.shape_display import MAX_PANELS, ShapeDisplay
@@ -72,15 +75,28 @@ td, th { text-align: left; padding: .2rem .8rem .2rem 0;
 """
 
 
-def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
+NOTE_SECTIONS = ("model", "utility", "bias", "access", "collection")
+"""Sections to which `report` adds notes of the user."""
+
+
+def report(
+    estimator: Any,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    intended_use: str | None = None,
+    contact: str | None = None,
+    scores: PrivateScores | None = None,
+    notes: Mapping[str, str] | None = None,
+) -> Path:
     """Write a model card, or the release card of released answers, as a single HTML page.
 
     The page does not depend on any other file. The page displays the model with figures, followed
     by sections on the topics of NIST SP 800-226: privacy parameters, unit of privacy, algorithms,
     utility, bias, query model, threat model, implementation, data security and data collection. All
     content was released with differential privacy, was computed from public rows, or is a setting.
-    The seed is omitted, since it must stay secret. The user must add the origin of the rows, the
-    intended use and the accuracy of the model.
+    The seed is omitted, since it must stay secret. The origin of the rows, the intended use and the
+    accuracy of the model are known to the user alone, who passes them as arguments.
 
     Parameters
     ----------
@@ -90,6 +106,16 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         that the receipt does not cover.
     path : str or path-like
         File to which the card is written.
+    title : str, default=None
+        Heading of the card. The default is the name of the class.
+    intended_use, contact : str, default=None
+        Purpose of the model or release, and whom to ask about it. They are texts without HTML.
+    scores : PrivateScores, default=None
+        Released scores of the model, by group if they were released with `by`. Their receipt is
+        shown as well, since their cost adds to that of the model for rows that are in both.
+    notes : dict of str, default=None
+        Texts of the curator for the sections "model", "utility", "bias", "access" and "collection".
+        The last two replace the requests to write them.
 
     Returns
     -------
@@ -101,7 +127,9 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
     ImportError
         If matplotlib is not installed.
     TypeError
-        If the estimator has no receipt.
+        If the estimator has no receipt, or `scores` is not a `PrivateScores`.
+    ValueError
+        If `notes` has an unknown section.
     sklearn.exceptions.NotFittedError
         If the estimator is not fitted.
 
@@ -141,7 +169,16 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
             "report requires a fitted estimator with a receipt (privacy_), or a pipeline or search "
             f"(with best_estimator_) that contains one; got {argument_type}."
         )
-    name = escape(type(estimator).__name__)
+    notes = dict(notes or {})
+    unknown = sorted(set(notes) - set(NOTE_SECTIONS))
+    if unknown:
+        raise ValueError(f"notes must have keys among {list(NOTE_SECTIONS)}; got {unknown}.")
+    if scores is not None and not isinstance(scores, PrivateScores):
+        raise TypeError(
+            f"scores must be the result of private_scores; got {type(scores).__name__}."
+        )
+    name = escape(title or type(estimator).__name__)
+    about = [("intended use", intended_use), ("contact", contact)]
     card = "Model card" if _predicts(estimator) else "Release card"
     statements = [*fit_notes(estimator)]
     if getattr(estimator, "certificate_", None) is not None:
@@ -152,11 +189,13 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         f"{receipt.n_private} private rows, {receipt.n_public} public rows; "
         f"(ε, δ) = ({receipt.epsilon:g}, {receipt.delta:g}).</p>",
         f"<p class='key'>{escape(receipt.in_words())}</p>",
+        named_table([(label, text) for label, text in about if text]),
         *_describe_steps(steps),
         "<h2>Model</h2>" if _predicts(estimator) else "<h2>Release</h2>",
         *(_image(figure, text) for figure, text in _figures(estimator)),
         f"<pre>{escape(describe_fitted(estimator) or SYNTHETIC_ROWS)}</pre>",
         named_table(_public_structure(estimator)),
+        *_as_list(_notes(notes, "model")),
         "<h2>Privacy parameters</h2>",
         named_table(_parameters(receipt)),
         receipt._lines_html("together", "scope"),
@@ -169,9 +208,13 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         f"<p>{escape(PROOFS_NOTE)}</p>",
         "<h2>Utility</h2>",
         named_table(statements) or "<p>No error bound is stated.</p>",
-        *_as_list(_utility_limits(estimator)),
+        *_describe_scores(scores),
+        *_as_list(_utility_limits(estimator, has_scores=scores is not None)),
+        *_as_list(_notes(notes, "utility")),
         "<h2>Bias</h2>",
-        *_as_list(_bias(receipt)),
+        *_describe_groups(scores),
+        *_as_list(_bias(receipt, is_tested=scores is not None and bool(scores.groups_))),
+        *_as_list(_notes(notes, "bias")),
         "<h2>Query model</h2>",
         "<p>One release. Later computations on it have no additional privacy cost.</p>",
         "<h2>Threat model</h2>",
@@ -180,9 +223,9 @@ def report(estimator: Any, path: str | os.PathLike[str]) -> Path:
         receipt._lines_html("randomness"),
         f"<p>{implementation_note(is_model=_predicts(estimator))}</p>",
         "<h2>Data security and access control</h2>",
-        f"<p>{ACCESS_NOTE}</p>",
+        f"<p>{escape(notes.get('access', ACCESS_NOTE))}</p>",
         "<h2>Data collection exposure</h2>",
-        f"<p>{COLLECTION_NOTE}</p>",
+        f"<p>{escape(notes.get('collection', COLLECTION_NOTE))}</p>",
         *_as_list(_public_exposure(receipt)),
         "<h2>Settings</h2>",
         named_table([*public_settings(estimator)]),
@@ -290,9 +333,60 @@ def _parameters(receipt: PrivacyReceipt) -> Iterator[tuple[str, str]]:
             yield name, f"{value:.4g}"
 
 
-def _utility_limits(estimator: Any) -> Iterator[str]:
+def _notes(notes: dict[str, str], section: str) -> Iterator[str]:
+    """Yield the note of the user for a section, if there is one."""
+    if notes.get(section):
+        yield notes[section]
+
+
+def _describe_scores(scores: PrivateScores | None) -> Iterator[str]:
+    """Yield a table of released scores with their intervals, and their cost."""
+    if scores is None:
+        return
+    rows = []
+    for metric in ("accuracy", "balanced_accuracy", "roc_auc", "brier", *RESIDUAL_METRICS):
+        if metric in scores.metrics_:
+            interval = scores.interval(metric)
+            rows.append(
+                (metric.replace("_", " "), _with_interval(getattr(scores, metric), interval))
+            )
+    yield (
+        f"<p>Released scores on {scores.n_rows_} private rows, with intervals that hold together "
+        "with probability 0.95 for the population of these rows.</p>"
+    )
+    yield named_table(rows)
+    receipt = scores.privacy_
+    yield (
+        f"<p>The scores cost (ε, δ) = ({receipt.epsilon:g}, {receipt.delta:g}), which adds up with "
+        "the cost of the model for everybody whose rows are used by both.</p>"
+    )
+
+
+def _describe_groups(scores: PrivateScores | None) -> Iterator[str]:
+    """Yield a table of the released rates of each group, if there are groups."""
+    if scores is None or not scores.groups_:
+        return
+    heads = "".join(f"<th>{head}</th>" for head in ("group", "rows (estimate)", *RATES))
+    body = []
+    for group, point in scores.rates_by_group().items():
+        cells = [str(group), f"{point.n_rows:.0f}"]
+        cells += [_with_interval(getattr(point, rate), point.intervals[rate]) for rate in RATES]
+        body.append("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>")
+    yield (
+        f"<p>Released rates by group; {escape(repr(scores.pos_label_))} is the positive label. All "
+        "intervals of this table hold together with probability 0.95.</p>"
+    )
+    yield f"<table><tr>{heads}</tr>{''.join(body)}</table>"
+
+
+def _with_interval(value: float, interval: tuple[float, float]) -> str:
+    """Return a number and its interval as text."""
+    return f"{value:.3f} [{interval[0]:.3f}, {interval[1]:.3f}]"
+
+
+def _utility_limits(estimator: Any, *, has_scores: bool) -> Iterator[str]:
     """Yield sentences about the limitations of the card's statements on errors."""
-    if _predicts(estimator):
+    if _predicts(estimator) and not has_scores:
         yield (
             "The card does not state the accuracy of the model, since scores on private rows are "
             "private. Measure the accuracy on public rows, or release a private score."
@@ -304,9 +398,12 @@ def _utility_limits(estimator: Any) -> Iterator[str]:
         )
 
 
-def _bias(receipt: PrivacyReceipt) -> Iterator[str]:
+def _bias(receipt: PrivacyReceipt, *, is_tested: bool) -> Iterator[str]:
     """Yield sentences about groups of people for whom the results may be less accurate."""
-    yield "Results may be less accurate for groups with few rows. This is not tested."
+    if is_tested:
+        yield "Results may be less accurate for other groups with few rows. This is not tested."
+    else:
+        yield "Results may be less accurate for groups with few rows. This is not tested."
     if receipt.n_omitted:
         n_rows = receipt.n_private + receipt.n_omitted
         yield (

@@ -28,6 +28,7 @@ from tests.audit.subjects import (
     is_sick,
     release_balanced_accuracy,
     release_confusion_matrix,
+    release_group_scores,
     release_label_scores,
     release_residuals,
     release_roc_auc,
@@ -141,6 +142,7 @@ def score_cases() -> list[Case]:
     releases = {
         "private_scores": (release_scores, labels),
         "private_scores, three labels": (release_label_scores, (*labels, "other")),
+        "private_scores, groups": (release_group_scores, labels),
         "private_scores, outcomes": (release_residuals, (0.0, 1.0, 7.0)),
         "private_roc_auc_score": (release_roc_auc, labels),
         "private_confusion_matrix": (release_confusion_matrix, labels),

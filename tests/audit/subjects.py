@@ -213,6 +213,19 @@ def release_label_scores(scores: Any, y: Any, **settings: Any) -> Any:
     return private_scores(LabelClassifier(), scores[:, None], y, **settings)
 
 
+def release_group_scores(scores: Any, y: Any, **settings: Any) -> Any:
+    """Return private scores by group, with score bins at quantiles of public rows."""
+    return private_scores(
+        ScoreClassifier(),
+        scores[:, None],
+        y,
+        X_public=np.array([[0.05], [0.3], [0.7], [0.8]]),
+        by=scores,
+        by_values=[0.1, 0.6],
+        **settings,
+    )
+
+
 def release_residuals(scores: Any, y: Any, **settings: Any) -> Any:
     """Return private scores of `ScoreRegressor`, for outcomes from 0 to 1."""
     return private_scores(ScoreRegressor(), scores[:, None], y, outcome_bounds=(0, 1), **settings)

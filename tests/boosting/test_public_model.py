@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skpublicdp import (
+    PrivacyBudget,
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
@@ -558,3 +559,40 @@ def test_public_labels_of_one_class(label):
     ).fit(X, Y, X_public=PUBLIC, y_public=y_public)
     assert np.isfinite(clf.public_weight_)
     assert clf.score(X, Y) > 0.6
+
+
+class TestRenewal:
+    def lines(self, model, **settings):
+        clf = SemiPrivateBoostingClassifier(
+            epsilon=0.5, public_model=model, random_state=0, **settings
+        ).fit(X, Y, X_public=PUBLIC)
+        return " | ".join(clf.privacy_.assumptions)
+
+    def fitted(self, **settings):
+        clf = SemiPrivateBoostingClassifier(
+            epsilon=0.25, public_model=None, random_state=0, **settings
+        )
+        return clf.fit(X, Y, X_public=PUBLIC)
+
+    def test_the_receipt_states_the_cost_of_a_private_model(self):
+        for model in (self.fitted(), make_pipeline(self.fitted())):
+            text = self.lines(model)
+            assert "a private fit with (ε, δ) = (0.25, 1e-06), which adds up" in text
+            assert "depends on this row alone" in text
+            assert "without the private rows" not in text
+            assert "budget" not in text
+
+    def test_the_budget_says_whether_it_adds_up_both(self):
+        budget, other = (PrivacyBudget(2.0, 1e-6, for_tests=True) for _ in range(2))
+        model = self.fitted(budget=budget)
+        text = self.lines(model, budget=budget)
+        assert "both are entries of the same budget (that of public_model is 1)" in text
+        assert len(budget.ledger) == 2
+        assert "the budget of this fit does not contain it" in self.lines(model, budget=other)
+        uncharged = self.fitted()
+        assert "does not contain it" in self.lines(uncharged, budget=budget)
+
+    def test_a_model_that_privacy_does_not_cover(self):
+        scaled = make_pipeline(StandardScaler().fit(X), self.fitted())
+        for model in (TRUTH, scaled):
+            assert "made without the private rows" in self.lines(model)

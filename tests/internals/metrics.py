@@ -1,15 +1,17 @@
 """Internal names of metrics that tests use."""
 
-from skpublicdp.metrics.counts import make_score_bins
+from skpublicdp.metrics.counts import OTHER_GROUP, make_score_bins
 from skpublicdp.metrics.estimates import LabelMean, balanced_accuracy_kernel, roc_auc_kernel
 from skpublicdp.metrics.noisy_counts import (
     NoisyCount,
     NoisyTable,
     accuracy_share,
+    merge_groups,
     nearest_nonnegative,
     release_contingency_table,
     release_n_correct,
 )
+from skpublicdp.metrics.operating_points import RATES
 from skpublicdp.metrics.residual_metrics import (
     POWERS,
     SUM_RANGES,

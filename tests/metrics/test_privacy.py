@@ -24,6 +24,7 @@ EPSILON, DELTA = Fraction(1, 2), Fraction(1, 100_000)
 SCORES, LABELS = (0.1, 0.6, float("nan")), ("no", "yes", "other", None)
 ROWS = list(itertools.product(SCORES, LABELS))
 N = 2
+PUBLIC = np.array([[0.05], [0.3], [0.3], [0.7], [0.9]])
 
 
 class Rated:
@@ -55,6 +56,15 @@ RELEASES = {
         Foretold(), X, outcomes(y), outcome_bounds=(0, 1), **kw
     ),
     "scores": lambda X, y, **kw: private_scores(Scored(), X, y, **kw),
+    "scores with public bins": lambda X, y, **kw: private_scores(
+        Scored(), X, y, X_public=PUBLIC, **kw
+    ),
+    "scores by group": lambda X, y, **kw: private_scores(
+        Scored(), X, y, X_public=PUBLIC, by=X[:, 0], by_values=[0.1, 0.6], **kw
+    ),
+    "scores of labels by group": lambda X, y, **kw: private_scores(
+        Rated(), X, y, X_public=PUBLIC, by=X[:, 0], by_values=[0.1], **kw
+    ),
     "decisions": lambda X, y, **kw: private_scores(Decided(), X - 0.5, y, **kw),
     "scores of labels": lambda X, y, **kw: private_scores(Rated(), X, y, **kw),
     "many classes": lambda X, y, **kw: private_scores(

@@ -583,3 +583,35 @@ class TestFiniteClass:
         search = SemiPrivateSearchCV(SemiPrivateClassifier(hypotheses), grid, classes=[0, 1])
         search.fit(PRIVATE_ROWS, PRIVATE_LABELS, X_public=PUBLIC)
         assert self.LINE in search.privacy_.assumptions
+
+
+class TestReleasedModels:
+    """A constant threshold on a model with a receipt uses no private row."""
+
+    rows = np.random.default_rng(0).normal(size=(300, 2))
+    labels = rows[:, 0] > 0
+
+    def fitted(self, step=None):
+        learner = SemiPrivateClassifier(random_state=0)
+        learner = learner.fit(self.rows, self.labels, X_public=self.rows[:50].copy())
+        if step is None:
+            return learner
+        return make_pipeline(step, learner, transform_input=["X_public"])
+
+    @pytest.mark.parametrize("step", [None, PublicFit(StandardScaler())])
+    def test_no_finding(self, step):
+        frozen = FrozenEstimator(self.fitted(step))
+        assert check_pipeline(FixedThresholdClassifier(frozen, threshold=0.2)) == []
+        others = check_pipeline(VotingClassifier([("a", frozen), ("b", PRIVATE)]))
+        assert any("their ε add up" in str(finding) for finding in others)
+
+    @pytest.mark.parametrize(
+        "frozen",
+        [
+            lambda self: FrozenEstimator(self.fitted(StandardScaler())),
+            lambda self: FrozenEstimator(SemiPrivateClassifier()),
+            lambda self: FrozenEstimator(LogisticRegression().fit(self.rows, self.labels)),
+        ],
+    )
+    def test_what_no_receipt_covers_is_found(self, frozen):
+        assert len(check_pipeline(FixedThresholdClassifier(frozen(self), threshold=0.2))) == 1

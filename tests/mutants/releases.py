@@ -179,15 +179,47 @@ MUTANTS = (
         "a curve with edges at quantiles of private scores",
         STRUCTURE,
         "metrics/score_release.py",
-        "_make_bins(noise.own or noise.table, n_persons, counter, threshold)\n",
+        "_make_bins(noise.own or noise.table, n_persons, counter, threshold, public_scores)\n",
         """_make_bins(
             noise.own or noise.table,
             rows.n,
             counter,
             min(max(float(sorted(rows.X[:, 0])[rows.n // 2]), 0.01), 0.99),
+            public_scores,
         )
 """,
         ("private_scores, pure",),
+    ),
+    Mutant(
+        "score bins at quantiles of the scores of private rows",
+        STRUCTURE,
+        "metrics/score_release.py",
+        "            public_scores = counter.public_scores(X_public)\n",
+        "            public_scores = counter.public_scores(rows.X)\n",
+        ("private_scores, groups, pure",),
+    ),
+    Mutant(
+        "groups of the values that occur in private rows",
+        STRUCTURE,
+        "metrics/counts.py",
+        '        codes = label_codes("by", column, self.values[:-1])\n',
+        """        self.values[:-1] = sorted(set(map(str, np.asarray(column))))
+        codes = label_codes("by", np.array([*map(str, np.asarray(column))]), self.values[:-1])
+""",
+        ("private_scores, groups, pure",),
+    ),
+    Patch(
+        "groups counted with one cell per group for each row",
+        SENSITIVITY,
+        "LabelCounter.split",
+        """def replacement(self, flat):
+    counts = original(self, flat)
+    if self.groups is None:
+        return counts
+    by_group = counts.table.reshape(self.n_groups, -1, counts.table.shape[1])
+    return counts._replace(table=np.cumsum(by_group, axis=0).reshape(counts.table.shape))
+""",
+        ("private_scores, groups, pure",),
     ),
     Mutant(
         "a receipt that states the number of positive rows",
@@ -219,7 +251,7 @@ MUTANTS = (
         "outcomes clipped at the largest private outcome",
         STRUCTURE,
         "ResidualCounter.count",
-        """def replacement(self, X, y, n):
+        """def replacement(self, X, y, n, by=None):
     low, high = self.bounds
     largest = max([high, *map(float, outcome_column("y", y))])
     return original(dataclasses.replace(self, bounds=(low, largest)), X, y, n)

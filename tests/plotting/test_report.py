@@ -34,9 +34,11 @@ from skpublicdp import (
     SubsamplingActiveLearner,
 )
 from skpublicdp.accounting import Pure
+from skpublicdp.metrics import private_scores
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.internals.accounting import PROOF_TITLES, receipts
+from tests.internals.plotting import NOTE_SECTIONS
 from tests.internals.shared import public_settings
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -385,4 +387,50 @@ def test_what_has_no_card(tmp_path):
         report(SemiPrivateClassifier(), tmp_path / "card.html")
     with pytest.raises(TypeError, match="got Logistic"):
         report(LogisticRegression().fit(X, Y), tmp_path / "card.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_scores_groups_and_texts_of_the_curator(tmp_path):
+    clf = SemiPrivateClassifier(random_state=0).fit(X[100:], Y[100:], X_public=X[:100])
+    by = np.where(X[:, 1] > 0, "<east>", "west")
+    scores = private_scores(clf, X, Y, by=by, by_values=["<east>", "west"], random_state=0)
+    texts = {
+        "title": "Risk <1>",
+        "intended_use": "To plan <beds>.",
+        "contact": "ethics & co",
+        "notes": {name: f"note of {name}" for name in NOTE_SECTIONS},
+    }
+    html = report(clf, tmp_path / "card.html", scores=scores, **texts).read_text(encoding="utf-8")
+    assert "<h1>Risk &lt;1&gt;</h1>" in html
+    assert "To plan &lt;beds&gt;." in html
+    assert "ethics &amp; co" in html
+    assert all(html.count(f"note of {name}") == 1 for name in NOTE_SECTIONS)
+    assert "To be written by the curator" not in html
+    assert "does not state the accuracy" not in html
+    low, high = scores.interval("accuracy")
+    assert f"{scores.accuracy:.3f} [{low:.3f}, {high:.3f}]" in html
+    for group, point in scores.rates_by_group().items():
+        row = html.split(f"<td>{group.replace('<', '&lt;').replace('>', '&gt;')}</td>")[1]
+        assert row.startswith(f"<td>{point.n_rows:.0f}</td><td>{point.sensitivity:.3f} [")
+    assert "(ε, δ) = (1, 0), which adds up" in html
+    plain = report(clf, tmp_path / "card.html").read_text(encoding="utf-8")
+    assert "does not state the accuracy" in plain
+    assert plain.count("To be written by the curator") == 2
+
+
+def test_scores_of_a_regressor_are_on_its_card(tmp_path):
+    outcomes = np.clip(X[:, 0], -2, 2)
+    reg = SemiPrivateBoostingRegressor(bounds=None, outcome_bounds=(-2, 2), random_state=0)
+    reg = reg.fit(X[100:], outcomes[100:], X_public=X[:100])
+    scores = private_scores(reg, X, outcomes, random_state=0)
+    html = report(reg, tmp_path / "card.html", scores=scores).read_text(encoding="utf-8")
+    assert f"<th>mae</th><td>{scores.mae:.3f} [" in html
+
+
+def test_what_a_card_does_not_take(tmp_path):
+    clf = SemiPrivateClassifier(random_state=0).fit(X[100:], Y[100:], X_public=X[:100])
+    with pytest.raises(ValueError, match="notes must have keys among"):
+        report(clf, tmp_path / "card.html", notes={"colour": "blue"})
+    with pytest.raises(TypeError, match="result of private_scores; got float"):
+        report(clf, tmp_path / "card.html", scores=0.9)
     assert not list(tmp_path.iterdir())
