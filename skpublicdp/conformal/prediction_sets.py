@@ -209,7 +209,8 @@ class ConformalPredictor(HTMLReprMixin, VersionedMixin, MetaEstimatorMixin, Base
     def __sklearn_tags__(self) -> Any:
         """Return the tags, with the estimator's input tags."""
         tags = super().__sklearn_tags__()
-        tags.input_tags = get_tags(self.estimator).input_tags
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            tags.input_tags = get_tags(self.estimator).input_tags
         return tags
 
 
