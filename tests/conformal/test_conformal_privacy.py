@@ -176,16 +176,11 @@ def test_the_coverage_is_proved_for_all_data_sets(power, epsilon):
     assert smallest_gap < 1  # row
 
 
-def test_the_rank_of_split_conformal_prediction_covers_too_little():
-    n, coverage, epsilon, prior = 15, Fraction(1, 2), Fraction(1), np.ones(5, dtype=int)
-    split_rank = math.ceil(coverage * (n + 1))
-    rank = math.ceil(coverage * (n + 1) + max_shortfall(prior, epsilon))
-    assert split_rank < rank <= n
-    worst, worst_of_split = (
-        max(miss_probability(counts, prior, epsilon, r) for counts in compositions(n + 1, 5))
-        for r in (rank, split_rank)
-    )
-    assert worst <= 1 - coverage < worst_of_split
+def test_the_bound_of_split_conformal_prediction_fails():
+    """Without a shortfall, the coverage of rank r is at least r / (n + 1)."""
+    n, rank, epsilon, prior = 14, 13, Fraction(1, 2), np.ones(5, dtype=int)
+    worst = max(miss_probability(counts, prior, epsilon, rank) for counts in compositions(n + 1, 5))
+    assert n + 1 - rank + 1 < (n + 1) * worst < n + 1 - rank + max_shortfall(prior, epsilon)
 
 
 @pytest.mark.parametrize("epsilon", ["0.05", "0.3", "1", "8"])
