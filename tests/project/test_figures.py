@@ -18,6 +18,7 @@ from skpublicdp import PAPQueryRelease, PrivacyBudget, SemiPrivateClassifier
 from skpublicdp.accounting import Gaussian, gaussian_mu_squared
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from tests import ROOT
+from tests.internals.conformal import plan_quantile
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "benchmarks").exists(), reason="an sdist has no benchmarks"
@@ -28,13 +29,20 @@ GUIDES = (
     *("hypotheses", "your_own_class", "faq", "how_many_public_rows", "public_rows", "scores"),
     *("selection", "pipelines", "project_budget", "mixed_populations", "few_labels", "scale"),
     *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses"),
-    *("embeddings", "getting_started", "glossary", "sharp_edges", "what_is_differential_privacy"),
+    *(
+        "embeddings",
+        "prediction_sets",
+        "getting_started",
+        "glossary",
+        "sharp_edges",
+        "what_is_differential_privacy",
+    ),
     "why_believe_it",
 )
 PROOFS = (
     *("budgets", "generic_learner", "gaussian", "label_boost", "lower_bounds"),
     *("marginals", "mixtures", "moments", "multiplicative_weights", "plans", "scores", "search"),
-    *("selection", "subsampling", "tables"),
+    *("prediction_sets", "selection", "subsampling", "tables"),
 )
 PAGES = {name: ROOT / "docs" / "user_guide" / f"{name}.md" for name in GUIDES}
 PAGES |= {name: ROOT / "docs" / f"{name}.md" for name in ("limitations", "comparison")}
@@ -683,6 +691,44 @@ def outcomes_beside_public_rows():
     (public,) = linear_models("outcomes", "public rows without privacy", 0)
     small, middle = linear_models("outcomes", LABELLED, 0.1, 1)
     return [public - small, middle - public]
+
+
+def test_prediction_sets():
+    rows = committed("prediction_sets").fillna({"epsilon": "none"}).astype({"epsilon": str})
+    rows = rows.set_index(["table", "epsilon"])
+    shown = rows_of("prediction_sets", "prediction_sets")
+    tables = [name.split(",")[0] for name in shown]
+    assert tables == list(dict.fromkeys(name for name, _ in rows.index))
+    for table, cells in zip(tables, shown.values(), strict=True):
+        for column, texts in (("coverage", cells[:4]), ("size", cells[4:])):
+            values = [rows[column][table, e] for e in ("0.3", "1.0", "8.0", "none")]
+            assert_shown(texts, values)
+
+
+def test_prediction_sets_cover_and_are_not_much_larger():
+    rows = committed("prediction_sets").set_index("table")
+    private, split = rows.dropna(), rows[rows["epsilon"].isna()]
+    assert (private["coverage"] > 0.9).all()
+    assert (private["coverage"] < 0.9 + 0.01 + 0.006 / private["epsilon"]).all()
+    larger = private["size"] / split["size"].loc[private.index]
+    assert larger.max() < 1.2
+    assert larger[private["epsilon"] >= 1].max() < 1.07
+
+
+@quote("prediction_sets", r"Standard errors of the coverage are up to (\.\d+)\.")
+def standard_errors_of_prediction_sets():
+    return [committed("prediction_sets")["standard error"].max()]
+
+
+@quote(
+    "prediction_sets",
+    r"such as (\d+) rows at ε = 0\.3 for a coverage of 0\.8, .*? "
+    r"At ε = 1 and a coverage of 0\.9, this happens below (\d+) rows",
+)
+def too_few_rows_for_prediction_sets():
+    for epsilon, coverage in (("0.3", "0.8"), ("1", "0.9")):
+        settings = Fraction(epsilon), Fraction(coverage)
+        yield next(n for n in itertools.count(1) if plan_quantile(n, *settings) is not None)
 
 
 # --- figures that follow from a formula
