@@ -70,11 +70,15 @@ class LabelScoreCounter:
         codes = label_codes("y", y, self.labels)
         n_labels = len(self.labels)
         result = call_estimator(self.estimator, "predict_proba", X, n=n, width=n_labels)
-        probabilities = score_column("predict_proba", result.ravel()).reshape(n, n_labels)
-        own = np.where(codes >= 0, probabilities[np.arange(n), codes], np.nan)
+        probabilities = score_column("predict_proba", result.ravel())
+        probabilities = probabilities.reshape(n, n_labels)
+        own_probability = probabilities[np.arange(n), codes]
+        own_probability = np.where(codes >= 0, own_probability, np.nan)
         # a missing probability follows all thresholds in this order
-        bins = np.searchsorted(-self.min_probabilities[:-1], -own)
-        return np.bincount(bins, minlength=n_bins).astype(np.int64)
+        increasing = -self.min_probabilities[:-1]
+        bins = np.searchsorted(increasing, -own_probability)
+        counts = np.bincount(bins, minlength=n_bins)
+        return counts.astype(np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,13 +101,17 @@ class ResidualScoreCounter:
         predictions = call_estimator(self.estimator, "predict", X, n=n)
         predicted = outcome_column("predict", predictions)
         # bisection with the intervals of `predict_interval`, which are nested in spite of rounding
-        low, high = np.zeros(n, dtype=np.intp), np.full(n, n_bins - 1)
+        low = np.zeros(n, dtype=np.intp)
+        high = np.full(n, n_bins - 1)
         for _ in range(n_bins.bit_length()):
             middle = (low + high) // 2
-            is_covered = intervals_contain(predicted, self.half_widths[middle], outcomes)
-            high = np.where(is_covered, np.minimum(middle, high), high)
-            low = np.where(is_covered, low, np.minimum(middle + 1, high))
-        return np.bincount(high, minlength=n_bins).astype(np.int64)
+            half_widths = self.half_widths[middle]
+            is_covered = intervals_contain(predicted, half_widths, outcomes)
+            high = np.where(is_covered, middle, high)
+            next_low = np.minimum(middle + 1, high)
+            low = np.where(is_covered, low, next_low)
+        counts = np.bincount(high, minlength=n_bins)
+        return counts.astype(np.int64)
 
 
 def intervals_contain(predicted: Floats, half_widths: Floats, outcomes: Floats) -> Mask:

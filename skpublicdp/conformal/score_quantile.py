@@ -68,13 +68,17 @@ def max_shortfall(prior: Integers, epsilon: Fraction) -> Fraction:
     ρ x q^x / (1 + ρ q^(x + 1)), which has a single local maximum.
     """
     weight_before = np.cumsum(prior) - prior
-    ratio = float((weight_before / prior).max())
+    ratios = weight_before / prior
+    ratio = float(ratios.max())
     rate = max(float(epsilon / 2), 1e-300)  # the inverse of a smaller number would overflow
-    maximiser = (1 + float(lambertw(ratio * math.exp(-rate - 1)).real)) / rate
+    q = math.exp(-rate)
+    solution = lambertw(ratio * q / math.e)
+    maximiser = (1 + float(solution.real)) / rate
     shortfalls = []
     for x in (max(1, math.floor(maximiser)), math.ceil(maximiser)):
         weight_ratio = ratio * math.exp(-rate * x)
-        shortfalls.append(weight_ratio * x / (1 + weight_ratio * math.exp(-rate)))
+        numerator = weight_ratio * x
+        shortfalls.append(numerator / (1 + weight_ratio * q))
     return Fraction(max(shortfalls) * SHORTFALL_MARGIN)
 
 

@@ -163,7 +163,7 @@ def conformal_cases() -> list[Case]:
     """Return the audit cases of prediction sets, with few rows and a low coverage."""
     rows = [[0.1], [0.6], [0.9]]
     settings: dict[str, Any] = {"coverage": 0.05, "epsilon": 6}
-    persons = {"epsilon": 12, "max_rows_per_group": 2}
+    persons = {"epsilon": 9, "max_rows_per_group": 2}
     return [
         Case(
             "ConformalClassifier", lambda: ConformalClassifier(ScoreClassifier(), **settings),

@@ -1,6 +1,6 @@
-"""Defects of prediction sets: the sensitivity of their quantile, and what else could leave."""
+"""Defects of prediction sets: the sensitivity of their quantile, and its thresholds."""
 
-from tests.mutants.mutant import LEAK, SENSITIVITY, Mutant, Patch
+from tests.mutants.mutant import SENSITIVITY, STRUCTURE, Mutant, Patch
 
 CLASSIFIER, REGRESSOR = "ConformalClassifier", "ConformalRegressor"
 
@@ -16,7 +16,7 @@ MUTANTS = (
     ),
     Mutant(
         "half widths up to the largest private residual",
-        LEAK,
+        STRUCTURE,
         "conformal/prediction_sets.py",
         "            thresholds = half_width_thresholds(n_thresholds, high - low)\n",
         "            residuals = np.abs(np.asarray(y) - self.estimator.predict(X))\n"
