@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import lambertw
 
 from skpublicdp.accounting import Draw
 from skpublicdp.mechanisms.families import Choice, Leaf
@@ -24,8 +24,14 @@ QUANTILE_NAME = "quantile of conformity scores: exponential mechanism, one exact
 MIN_THRESHOLDS, MAX_THRESHOLDS = 200, 1000
 """Limits of the number of thresholds. In between, there is one threshold per 2 / ε rows."""
 
-SHORTFALL_MARGIN = 1 + 1e-9
-"""Factor that covers the rounding errors of a shortfall."""
+COMPARISON_MARGIN = 1 + 1e-9
+"""Factor that covers the rounding errors of a comparison."""
+
+SHORTFALL_TOLERANCE = 0.001
+"""Relative tolerance of a shortfall."""
+
+MAX_EXCESS = 400
+"""Largest excess over a rank, in rows, that is considered."""
 
 
 class QuantilePlan(NamedTuple):
@@ -44,6 +50,7 @@ def count_thresholds(n: int, epsilon: Fraction) -> int:
     return int(np.clip(float(n * epsilon / 2), MIN_THRESHOLDS, MAX_THRESHOLDS))
 
 
+@lru_cache(maxsize=64)
 def plan_quantile(n: int, epsilon: Fraction, coverage: Fraction) -> QuantilePlan | None:
     """Return the plan of a quantile with a given coverage, or None if n rows are too few.
 
@@ -52,34 +59,65 @@ def plan_quantile(n: int, epsilon: Fraction, coverage: Fraction) -> QuantilePlan
     """
     positions = np.arange(1, count_thresholds(n, epsilon) + 1, dtype=np.int64)
     prior = positions**3
-    shortfall = max_shortfall(prior, epsilon)
-    rank = math.ceil(coverage * (n + 1) + shortfall)
-    if rank > n:
-        return None
+    prior.setflags(write=False)
+    rank, shortfall = 0, Fraction(0)
+    while rank < (min_rank := math.ceil(coverage * (n + 1) + shortfall)):
+        rank = min_rank
+        if rank > n:
+            return None
+        shortfall = max_shortfall(prior, epsilon, n, rank)
     proved = (rank - shortfall) / (n + 1)
     return QuantilePlan(prior, rank, float(proved))
 
 
-def max_shortfall(prior: Integers, epsilon: Fraction) -> Fraction:
-    """Return an upper bound on the expected number of ranks by which a draw falls short.
+def max_shortfall(prior: Integers, epsilon: Fraction, n: int, rank: int) -> Fraction:
+    """Return an upper bound on the expected number of rows by which a draw falls short of a rank.
 
-    Let ρ be the largest ratio between the total weight of the thresholds before one and its own
-    weight, and q = exp(-ε / 2). The bound is the maximum over x = 1, 2, ... of
-    ρ x q^x / (1 + ρ q^(x + 1)), which has a single local maximum.
+    The bound is the lowest v, up to `SHORTFALL_TOLERANCE`, for which ρ q^x (x - q v) is at most
+    `min_excess` for x = 1, 2, ... Here ρ is the largest ratio between the total weight of the
+    thresholds before one and its own weight, and q = exp(-ε / 2).
     """
-    weight_before = np.cumsum(prior) - prior
-    ratios = weight_before / prior
-    ratio = float(ratios.max())
+    ratios = (np.cumsum(prior) - prior) / prior
+    max_ratio = float(ratios.max())
     rate = max(float(epsilon / 2), 1e-300)  # the inverse of a smaller number would overflow
     q = math.exp(-rate)
-    solution = lambertw(ratio * q / math.e)
-    maximiser = (1 + float(solution.real)) / rate
-    shortfalls = []
-    for x in (max(1, math.floor(maximiser)), math.ceil(maximiser)):
-        weight_ratio = ratio * math.exp(-rate * x)
-        numerator = weight_ratio * x
-        shortfalls.append(numerator / (1 + weight_ratio * q))
-    return Fraction(max(shortfalls) * SHORTFALL_MARGIN)
+
+    def is_bound(v: float) -> bool:
+        """Return whether v is proved to be an upper bound."""
+        maximiser = 1 / rate + q * v
+        terms = []
+        for x in (max(1, math.floor(maximiser)), math.ceil(maximiser)):
+            terms.append(math.exp(-rate * x) * (x - q * v))
+        return max_ratio * max(terms) * COMPARISON_MARGIN <= min_excess(v, q, n + 1 - rank)
+
+    low, high = 0.0, 1.0
+    while not is_bound(high):
+        low, high = high, 2 * high
+        if low > n:
+            return Fraction(n + 1)  # of no use
+    while high - low > SHORTFALL_TOLERANCE * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_bound(middle) else (middle, high)
+    return Fraction(high)
+
+
+def min_excess(v: float, q: float, max_rows: int) -> float:
+    """Return the least weight of v plus the excess over a rank, over all data from the rank on.
+
+    The rows from the rank on lie in a sequence of bins with excesses y_0 < y_1 < ... up to
+    `max_rows`. The result is the minimum of v + q y_0 + Σ q^(y_(t-1) + 1) (v + q y_t), by dynamic
+    programming. Sequences end at an excess of `MAX_EXCESS`, which decreases the minimum.
+    """
+    last = min(max_rows, MAX_EXCESS)
+    values = v + q * np.arange(last + 1)
+    rest = np.zeros(last + 1)  # least sum of the later terms, by the current excess
+    for excess in reversed(range(last)):
+        later = slice(excess + 1, None)
+        weight = q ** (excess + 1)
+        terms = weight * values[later] + rest[later]
+        rest[excess] = terms.min()
+    sums = values + rest
+    return float(sums.min())
 
 
 def rank_errors(counts: Integers, rank: int) -> Integers:

@@ -15,6 +15,7 @@ from tests.internals.conformal import (
     ResidualScoreCounter,
     half_width_thresholds,
     max_shortfall,
+    min_excess,
     plan_quantile,
     probability_thresholds,
     rank_errors,
@@ -164,8 +165,8 @@ def test_the_coverage_is_proved_for_all_data_sets(power, epsilon):
     smallest_gap = np.inf
     for n, n_bins in ((6, 3), (14, 3), (7, 4), (5, 5)):
         prior = np.arange(1, n_bins + 1) ** power
-        shortfall = float(max_shortfall(prior, epsilon))
         for rank in range(1, n + 1):
+            shortfall = float(max_shortfall(prior, epsilon, n, rank))
             proved = (rank - shortfall) / (n + 1)
             worst = max(
                 miss_probability(counts, prior, epsilon, rank)
@@ -180,7 +181,21 @@ def test_the_bound_of_split_conformal_prediction_fails():
     """Without a shortfall, the coverage of rank r is at least r / (n + 1)."""
     n, rank, epsilon, prior = 14, 13, Fraction(1, 2), np.ones(5, dtype=int)
     worst = max(miss_probability(counts, prior, epsilon, rank) for counts in compositions(n + 1, 5))
-    assert n + 1 - rank + 1 < (n + 1) * worst < n + 1 - rank + max_shortfall(prior, epsilon)
+    assert (
+        n + 1 - rank + 1 < (n + 1) * worst < n + 1 - rank + max_shortfall(prior, epsilon, n, rank)
+    )
+
+
+@pytest.mark.parametrize("q", [0.2, 0.7, 0.97])
+@pytest.mark.parametrize("v", [0.0, 0.8, 5.0])
+@pytest.mark.parametrize("max_rows", [1, 4, 9])
+def test_the_least_excess_is_that_of_all_sequences(q, v, max_rows):
+    sums = []
+    for members in itertools.product([False, True], repeat=max_rows):
+        y = [*np.flatnonzero(members), max_rows]
+        terms = [q ** (y[t] + 1) * (v + q * y[t + 1]) for t in range(len(y) - 1)]
+        sums.append(v + q * y[0] + sum(terms))
+    np.testing.assert_allclose(min_excess(v, q, max_rows), min(sums))
 
 
 @pytest.mark.parametrize("epsilon", ["0.05", "0.3", "1", "8"])
@@ -195,15 +210,6 @@ def test_plans(epsilon, coverage):
             assert (np.diff(plan.prior) > 0).all()
             assert coverage <= plan.coverage < coverage + Fraction(1, n)
             assert coverage * (n + 1) < plan.rank <= n
-
-
-@pytest.mark.parametrize("epsilon", ["0.001", "0.3", "1", "8", "300"])
-def test_the_shortfall_is_the_maximum_over_all_integers(epsilon):
-    prior, rate = np.arange(1, 201) ** 3, float(Fraction(epsilon)) / 2
-    ratio = 199**2 / 800
-    x = np.arange(1, 20_000)
-    terms = ratio * x * np.exp(-rate * x) / (1 + ratio * np.exp(-rate * (x + 1)))
-    np.testing.assert_allclose(float(max_shortfall(prior, Fraction(epsilon))), terms.max(), 1e-8)
 
 
 ODD = [0.0, -0.0, 1.0, -1.0, 0.1, 1e-300, 5e-324, 1e16, -1e16, 1e308, np.inf, -np.inf, NAN]

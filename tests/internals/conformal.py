@@ -10,6 +10,7 @@ from skpublicdp.conformal.prediction_sets import (
 from skpublicdp.conformal.score_quantile import (
     count_thresholds,
     max_shortfall,
+    min_excess,
     plan_quantile,
     rank_errors,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "count_thresholds",
     "half_width_thresholds",
     "max_shortfall",
+    "min_excess",
     "plan_quantile",
     "probability_thresholds",
     "rank_errors",
