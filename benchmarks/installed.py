@@ -30,6 +30,8 @@ for name in skpublicdp.__all__:
     made = getattr(skpublicdp, name)
     if name in ("PrivacyBudget", "__version__"):
         continue
+    if name in ("ConformalClassifier", "ConformalRegressor"):
+        continue
     arguments = {"SemiPrivateSearchCV": [skpublicdp.SemiPrivateClassifier(), {"alpha": [0.1, 0.2]}]}
     settings = {
         "SemiPrivateBoostingRegressor": {"outcome_bounds": (0, 1)},
@@ -42,6 +44,11 @@ for name in skpublicdp.__all__:
     else:
         estimator.fit(X, y, X_public=X_public)
     print(name)
+
+learner = skpublicdp.SemiPrivateLinearRegression(outcome_bounds=(0, 1)).fit(X[:200], y[:200])
+skpublicdp.ConformalRegressor(learner).fit(X[200:], y[200:])
+classifier = skpublicdp.SemiPrivateLogisticRegression().fit(X[:200], y[:200])
+skpublicdp.ConformalClassifier(classifier).fit(X[200:], y[200:])
 
 budget = skpublicdp.PrivacyBudget(3.0, 1e-5)
 model = skpublicdp.SemiPrivateBoostingClassifier(budget=budget)

@@ -2,6 +2,7 @@
 
 from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
+from skpublicdp.conformal import ConformalClassifier, ConformalRegressor
 from skpublicdp.label_boost import LabelBoostClassifier
 from skpublicdp.linear import SemiPrivateLinearRegression, SemiPrivateLogisticRegression
 from skpublicdp.model_selection import SemiPrivateSearchCV
@@ -18,6 +19,8 @@ StatisticsRelease = PAPQueryRelease
 __version__ = "0.2.0.dev0"
 
 __all__ = [
+    "ConformalClassifier",
+    "ConformalRegressor",
     "GenericLearnerClassifier",
     "LabelBoostClassifier",
     "PAPQueryRelease",

@@ -70,6 +70,7 @@ PROOF_TITLES = {
     "marginals": "Marginals",
     "moments": "Boosting: noisy histograms and drawn trees",
     "multiplicative_weights": "Multiplicative weights",
+    "prediction_sets": "Prediction sets",
     "prefix_sums": "Prefix sums of one column",
     "scores": "Scores",
     "search": "A search for one ε",

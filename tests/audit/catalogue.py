@@ -12,7 +12,7 @@ from tests.audit.learner_cases import (
     sanitizer_cases,
     search_cases,
 )
-from tests.audit.release_cases import frame_cases, release_cases, score_cases
+from tests.audit.release_cases import conformal_cases, frame_cases, release_cases, score_cases
 
 
 def catalogue() -> list[Case]:
@@ -28,4 +28,5 @@ def catalogue() -> list[Case]:
         *release_cases(),
         *frame_cases(),
         *score_cases(),
+        *conformal_cases(),
     ]

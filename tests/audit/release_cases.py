@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from skpublicdp import ConformalClassifier, ConformalRegressor
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -24,6 +25,8 @@ from tests.audit.subjects import (
     LabelPartsLearner,
     PublishedScore,
     ReleaseOfUnsteadyRows,
+    ScoreClassifier,
+    ScoreRegressor,
     exceed_half,
     is_sick,
     release_balanced_accuracy,
@@ -155,6 +158,29 @@ def score_cases() -> list[Case]:
         )
         for name, (release, targets) in releases.items()
         for suffix, delta in ((", pure", 0), ("", 1e-5))
+    ]  # fmt: skip
+
+
+def conformal_cases() -> list[Case]:
+    """Return the audit cases of prediction sets, with few rows and a low coverage."""
+    rows = [[0.1], [0.6], [0.9]]
+    settings: dict[str, Any] = {"coverage": 0.05, "epsilon": 6}
+    persons = {"epsilon": 9, "max_rows_per_group": 2}
+    return [
+        Case(
+            "ConformalClassifier", lambda: ConformalClassifier(ScoreClassifier(), **settings),
+            rows, 3, labels=("no", "yes", "other"), max_fits=60,
+        ),
+        Case(
+            "ConformalClassifier, persons",
+            lambda: ConformalClassifier(ScoreClassifier(), **settings | persons),
+            rows, 2, labels=("no", "yes"), rows_per_person=2, max_fits=60,
+        ),
+        Case(
+            "ConformalRegressor",
+            lambda: ConformalRegressor(ScoreRegressor(), outcome_bounds=(0, 1), **settings),
+            rows, 3, labels=(0.0, 1.0, 7.0), max_fits=60,
+        ),
     ]  # fmt: skip
 
 

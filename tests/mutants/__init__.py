@@ -5,10 +5,17 @@ table of docs/user_guide/why_believe_it.md. A defect is a definition that takes 
 one (`Patch`), or a replacement of a few lines (`Mutant`). The package itself is never changed.
 """
 
-from tests.mutants import boosting, core, learners, linear, releases
+from tests.mutants import boosting, conformal, core, learners, linear, releases
 from tests.mutants.copies import Detection, detect
 from tests.mutants.mutant import Mutant, Patch
 
-MUTANTS = (*core.MUTANTS, *learners.MUTANTS, *boosting.MUTANTS, *linear.MUTANTS, *releases.MUTANTS)
+MUTANTS = (
+    *core.MUTANTS,
+    *learners.MUTANTS,
+    *boosting.MUTANTS,
+    *linear.MUTANTS,
+    *releases.MUTANTS,
+    *conformal.MUTANTS,
+)
 
 __all__ = ["MUTANTS", "Detection", "Mutant", "Patch", "detect"]

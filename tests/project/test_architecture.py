@@ -107,6 +107,11 @@ ALLOWED_IMPORTS = {
         *("metrics", "accounting", "privacy.budget", "data", "privacy.ledger", "model_selection"),
         *("_internal.parameters", "_internal.redaction", "exceptions"),
     },
+    "conformal": {
+        *("conformal", "accounting", "data", "exceptions", "mechanisms", "metrics"),
+        *("privacy.ledger", "model_selection"),
+        *("_internal.html_repr", "_internal.parameters", "_internal.versions"),
+    },
     "audit": {
         *("audit", "accounting", "privacy.budget", "data", "exceptions", "privacy.ledger"),
         *("mechanisms", "query_release"),

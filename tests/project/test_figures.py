@@ -18,6 +18,7 @@ from skpublicdp import PAPQueryRelease, PrivacyBudget, SemiPrivateClassifier
 from skpublicdp.accounting import Gaussian, gaussian_mu_squared
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from tests import ROOT
+from tests.internals.conformal import plan_quantile
 
 pytestmark = pytest.mark.skipif(
     not (ROOT / "benchmarks").exists(), reason="an sdist has no benchmarks"
@@ -28,13 +29,20 @@ GUIDES = (
     *("hypotheses", "your_own_class", "faq", "how_many_public_rows", "public_rows", "scores"),
     *("selection", "pipelines", "project_budget", "mixed_populations", "few_labels", "scale"),
     *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses", "serving"),
-    *("embeddings", "getting_started", "glossary", "sharp_edges", "what_is_differential_privacy"),
+    *(
+        "embeddings",
+        "prediction_sets",
+        "getting_started",
+        "glossary",
+        "sharp_edges",
+        "what_is_differential_privacy",
+    ),
     "why_believe_it",
 )
 PROOFS = (
     *("budgets", "generic_learner", "gaussian", "label_boost", "lower_bounds"),
     *("marginals", "mixtures", "moments", "multiplicative_weights", "plans", "scores", "search"),
-    *("selection", "subsampling", "tables"),
+    *("prediction_sets", "selection", "subsampling", "tables"),
 )
 PAGES = {name: ROOT / "docs" / "user_guide" / f"{name}.md" for name in GUIDES}
 PAGES |= {name: ROOT / "docs" / f"{name}.md" for name in ("limitations", "comparison")}
@@ -695,6 +703,44 @@ def outcomes_beside_public_rows():
     (public,) = linear_models("outcomes", "public rows without privacy", 0)
     small, middle = linear_models("outcomes", LABELLED, 0.1, 1)
     return [public - small, middle - public]
+
+
+def test_prediction_sets():
+    rows = committed("prediction_sets").fillna({"epsilon": 0})
+    rows = rows.set_index(["table", "epsilon"])
+    shown = rows_of("prediction_sets", "prediction_sets")
+    tables = [name.split(",")[0] for name in shown]
+    assert tables == list(dict.fromkeys(name for name, _ in rows.index))
+    for table, cells in zip(tables, shown.values(), strict=True):
+        for column, texts in (("coverage", cells[:4]), ("size", cells[4:])):
+            values = [rows[column][table, e] for e in (0.3, 1, 8, 0)]
+            assert_shown(texts, values)
+
+
+def test_prediction_sets_cover_and_are_not_much_larger():
+    rows = committed("prediction_sets").set_index("table")
+    private, split = rows.dropna(), rows[rows["epsilon"].isna()]
+    for epsilon, most in ((0.3, 0.92), (1, 0.911), (8, 0.911)):
+        coverage = private["coverage"][private["epsilon"] == epsilon]
+        assert coverage.between(0.9, most).all()
+    larger = private["size"] / split["size"].loc[private.index]
+    assert larger.max() < 1.2
+    assert larger[private["epsilon"] >= 1].max() < 1.07
+
+
+@quote("prediction_sets", r"Standard errors of the coverage are up to (\.\d+)\.")
+def standard_errors_of_prediction_sets():
+    return [committed("prediction_sets")["standard error"].max()]
+
+
+@quote(
+    "prediction_sets",
+    r"For a coverage of 0\.9, this happens below (\d+) rows at ε = 0\.3 and below (\d+) rows",
+)
+def too_few_rows_for_prediction_sets():
+    for epsilon in ("0.3", "1"):
+        settings = Fraction(epsilon), Fraction("0.9")
+        yield next(n for n in itertools.count(1) if plan_quantile(n, *settings) is not None)
 
 
 # --- figures that follow from a formula
