@@ -52,14 +52,23 @@ class PublicDesign:
     weights: Floats  # (m,): weights between 0 and 1
 
     @cached_property
-    def weighted_squares(self) -> Floats:
-        """Squares of the weighted rows, shape (m, k)."""
-        return self.weighted**2
+    def squares(self) -> tuple[Floats, Floats]:
+        """Squares of the weighted and of the plain rows."""
+        return self.weighted**2, self.plain**2
 
-    @cached_property
-    def plain_squares(self) -> Floats:
-        """Squares of the plain rows, shape (m, k)."""
-        return self.plain**2
+    def information(self, curvatures: Floats) -> Floats:
+        """Return the sums over rows of curvature times weighted times plain row, shape (k,)."""
+        return np.asarray(np.einsum("i,ij,ij->j", curvatures, self.weighted, self.plain))
+
+    def sums_of_squares(self, factors: Floats) -> Floats:
+        """Return the sums over rows of factor times squared weighted row, shape (k,)."""
+        return np.asarray(np.einsum("i,ij,ij->j", factors, self.weighted, self.weighted))
+
+    def variances(self, factors: Floats) -> Floats:
+        """Return the variances over rows of factor times weighted row, shape (k,)."""
+        m = len(factors)
+        means = factors @ self.weighted / m
+        return np.maximum(0, self.sums_of_squares(factors**2) / m - means**2)
 
     def few(self) -> PublicDesign:
         """Return at most MAX_ROWS_OF_ERRORS evenly spaced rows."""
@@ -129,10 +138,11 @@ def public_errors(
         Variance of a public mean times n², in units of the variance of a row.
     """
     curvatures = loss.curvature(means)
-    squared_changes = (sample.plain_squares @ movement) * curvatures**2
+    weighted_squares, plain_squares = sample.squares
+    squared_changes = (plain_squares @ movement) * curvatures**2
     # the squared change of a probability is at most 1/4
     squared_changes /= 1 + loss.saturation * squared_changes
-    return public_factor * (squared_changes @ sample.weighted_squares) / len(squared_changes)
+    return public_factor * (squared_changes @ weighted_squares) / len(squared_changes)
 
 
 def fit_posterior(
@@ -156,15 +166,13 @@ def fit_posterior(
     centre = prior.mean if start is None else start.mode
     means = loss.mean(sample.plain @ centre)
     curvatures = loss.curvature(means)
-    products = sample.weighted * sample.plain
     # (k,): curvature of the log-likelihood, positive even if all public rows have weight 0
-    information = np.maximum(n * (curvatures @ products) / m, MIN_INFORMATION)
-    sampling = observed.residual_variance * n * (curvatures @ sample.weighted_squares) / m
+    information = np.maximum(n * sample.information(curvatures) / m, MIN_INFORMATION)
+    sampling = observed.residual_variance * n * sample.sums_of_squares(curvatures) / m
     residual_sums = observed.sums - n * (means @ sample.weighted) / m + information * centre
     noise = observed.noise
     if start is None:  # the public means have errors unless all predictions are 0
-        contributions = sample.weighted * means[:, None]
-        noise = noise + observed.public_factor * contributions.var(axis=0)
+        noise = noise + observed.public_factor * sample.variances(means)
     few = sample.few()
     few_means = loss.mean(few.plain @ centre)
 
@@ -222,8 +230,9 @@ def fit_posterior(
             penalties=((ridge, prior_mean), (proximal, centre)),
             curvature=damped,
         )
-        at_mode = loss.curvature(loss.mean(sample.plain @ mode))
-        damped = np.sqrt(damped * np.maximum(n * (at_mode @ products) / m, 1e-12 * information))
+        curvatures = loss.curvature(loss.mean(sample.plain @ mode))
+        at_mode = n * sample.information(curvatures) / m
+        damped = np.sqrt(damped * np.maximum(at_mode, 1e-12 * information))
     total = sampling + noise + error
     variances = prior_variances * total / (information**2 * prior_variances + total)
     return Posterior(mode, variances, parameters)

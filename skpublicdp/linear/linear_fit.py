@@ -39,7 +39,7 @@ from skpublicdp.linear.public_basis import (
     shrunk_covariance,
 )
 from skpublicdp.linear.row_encoder import (
-    BLOCK_ROWS,
+    BLOCK_ENTRIES,
     CorrectionTerms,
     RowEncoder,
     correction_sensitivity,
@@ -146,7 +146,7 @@ def fit_linear(data: Dataset, ledger: Ledger, loss: GLMLoss, *, has_intercept: b
 
     first = StageBudget(LABEL_WEIGHT * step.amount, step.pure)
     sums = release_label_sums(data, ledger, encoder, loss, first)
-    sample = sums.move_to_private_mean(sample, basis.mean_factor)
+    sums.move_to_private_mean(sample, basis.mean_factor)
     prior, public_coefficients = make_prior(data, basis, encoder, loss)
     fit = CorrectedFit(sample, loss, sums, prior, basis.public_factor)
     for _ in range(n_corrections):
@@ -168,7 +168,9 @@ def make_basis(
 ) -> PublicBasis:
     """Return the axes that are worth measuring, with their scales."""
     varies = np.isfinite(columns.scale)
-    rows = columns.standardised(data.X_public)[:, varies]
+    rows = columns.standardised(data.X_public)
+    if not varies.all():
+        rows = rows[:, varies]
     # rows of a reference or of a description show no correlations, so that every covariance
     # has an error of the size of the variances
     has_joint_rows = data.n_public > 0 and DESCRIBED not in data.assumptions
@@ -191,7 +193,8 @@ def make_basis(
             public_factor=mean_factor,
         )
     centre = rows.mean(axis=0) if has_intercept else np.zeros(rows.shape[1])
-    covariance = shrunk_covariance(rows - centre)
+    rows -= centre
+    covariance = shrunk_covariance(rows)
     design_variance = loss.slope_variance / covariance.variances.sum()
     information = n * loss.curvature_at_zero * covariance.variances
 
@@ -223,7 +226,7 @@ def make_basis(
         design_variance,
         covariance.identity_weight,
         math.sqrt(covariance.identity_variance),
-        (rows - centre) @ covariance.axes[:, measured],
+        rows @ covariance.axes[:, measured],
         covariance.variances[measured],
         mean_factor,
         # Ledoit-Wolf shrinkage leaves this share of the error of the sample covariance
@@ -287,24 +290,33 @@ def smoothed_sample(basis: PublicBasis, encoder: RowEncoder) -> PublicDesign:
     n_copies = max(1, -(-ROWS_PER_COLUMN * n_axes // m))
     rows = np.tile(basis.coordinates, (n_copies, 1))
     if basis.identity_weight > 0:
-        normal = np.random.default_rng(0).normal(size=rows.shape)
+        generator = np.random.default_rng(0)
         rows *= math.sqrt(1 - basis.identity_weight)
-        rows += math.sqrt(basis.identity_weight) * basis.identity_sd * normal
+        noise_sd = math.sqrt(basis.identity_weight) * basis.identity_sd
+        for copy in np.split(rows, n_copies):
+            copy += noise_sd * generator.normal(size=copy.shape)
         # the second moments of this sample are exactly those of the shrunk covariance
         deviations = np.sqrt(basis.variances)
         rows /= deviations
         factor = np.linalg.cholesky(rows.T @ rows / len(rows))
-        rows = solve_triangular(factor, rows.T, lower=True).T * deviations
-    return _sample(encoder, rows * basis.scales)
+        rows = solve_triangular(factor, rows.T, lower=True, overwrite_b=True).T
+        rows *= deviations
+    rows *= basis.scales
+    return _sample(encoder, rows)
 
 
 def _sample(encoder: RowEncoder, scaled: Floats) -> PublicDesign:
     """Return a sample of rows with the given scaled coordinates."""
-    encoded = encoder.encode_scaled(scaled)
-    first = encoder.first_coefficient
-    weighted = encoded.weighted[:, first:] / encoder.limit
-    plain = encoded.plain[:, first:] / encoder.limit
-    return PublicDesign(weighted, plain, encoded.weights)
+    m, first = len(scaled), encoder.first_coefficient
+    shape = (m, encoder.n_coefficients - first)
+    sample = PublicDesign(np.empty(shape), np.empty(shape), np.empty(m))
+    for start in range(0, m, encoder.n_block_rows):
+        rows = slice(start, start + encoder.n_block_rows)
+        encoded = encoder.encode_scaled(scaled[rows])
+        sample.weighted[rows] = encoded.weighted[:, first:] / encoder.limit
+        sample.plain[rows] = encoded.plain[:, first:] / encoder.limit
+        sample.weights[rows] = encoded.weights
+    return sample
 
 
 def choose_corrections(
@@ -321,8 +333,9 @@ def choose_corrections(
     errors need not be smaller than the noise of the label sums.
     """
     prior = _design_prior(basis, encoder, loss, basis.scales)
-    means = loss.mean(np.zeros(len(sample.weights)))
-    errors = public_errors(sample, loss, means, prior.variances, basis.public_factor)
+    few = sample.few()
+    means = loss.mean(np.zeros(len(few.weights)))
+    errors = public_errors(few, loss, means, prior.variances, basis.public_factor)
     errors_of_axes = errors[~prior.is_intercept]
     n_axes = len(errors_of_axes)
     if not n_axes:
@@ -400,11 +413,11 @@ class LabelSums:
     row_noise: float
     residual_variance: float
 
-    def move_to_private_mean(self, sample: PublicDesign, mean_factor: float) -> PublicDesign:
-        """Return the public rows, moved by the posterior mean of the difference of the means."""
+    def move_to_private_mean(self, sample: PublicDesign, mean_factor: float) -> None:
+        """Move the public rows by the posterior mean of the difference of the means."""
         n_axes = len(self.row_sums)
         if not n_axes:
-            return sample
+            return
         axes = slice(sample.plain.shape[1] - n_axes, None)
         rows = sample.weighted[:, axes]
         differences = self.row_sums - self.n * rows.mean(axis=0)
@@ -412,10 +425,8 @@ class LabelSums:
         noise = np.full(n_axes, self.row_noise)
         variances *= misfit(differences, variances, noise)
         movement = variances / (variances + noise) * differences / self.n
-        weighted, plain = sample.weighted.copy(), sample.plain.copy()
-        weighted[:, axes] += sample.weights[:, None] * movement
-        plain[:, axes] += movement
-        return PublicDesign(weighted, plain, sample.weights)
+        rows += sample.weights[:, None] * movement
+        sample.plain[:, axes] += movement
 
 
 def release_label_sums(
@@ -511,8 +522,8 @@ class CorrectedFit:
         noise = np.full(k, noisy.variance * unit**2)
         # error of the public means since the last correction
         means = self.loss.mean(sample.plain @ mode)
-        change = sample.weighted * (means - self.last_means)[:, None]
-        moved = self.public_factor * change.var(axis=0) + MIN_MEAN_VARIANCE
+        changes = sample.variances(means - self.last_means)
+        moved = self.public_factor * changes + MIN_MEAN_VARIANCE
         misfit_factor = misfit(measured - self.difference, moved, self.variances + noise)
         # Kalman update of the difference
         self.variances = self.variances + misfit_factor * moved
@@ -582,8 +593,9 @@ def public_terms(
 def _integer_blocks(sample: PublicDesign, encoder: RowEncoder) -> Iterator[tuple[Floats, Floats]]:
     """Yield blocks of weighted and plain public rows in the units of integer rows."""
     padding = ((0, 0), (encoder.first_coefficient, 0))
-    for start in range(0, len(sample.weights), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
+    n_block_rows = max(1, BLOCK_ENTRIES // encoder.n_coefficients)
+    for start in range(0, len(sample.weights), n_block_rows):
+        rows = slice(start, start + n_block_rows)
         yield (
             np.pad(encoder.limit * sample.weighted[rows], padding),
             np.pad(encoder.limit * sample.plain[rows], padding),

@@ -56,8 +56,8 @@ def shrunk_covariance(centred: Floats) -> Covariance:
     target = identity_variance * np.eye(d)
     distance = np.sum((sample - target) ** 2)
     # expected squared error of the sample covariance
-    squares = centred * centred
-    fourth_moments = np.sum(squares.T @ squares) / m
+    squared_lengths = np.einsum("ij,ij->i", centred, centred)
+    fourth_moments = np.sum(squared_lengths**2) / m
     error = (fourth_moments - np.sum(sample**2)) / m
     weight = 1.0
     if distance > 0:

@@ -8,8 +8,8 @@ MUTANTS = (
     Patch(
         "rows of a linear model whose length is not bounded",
         SCALE,
-        "shorten",
-        """def replacement(vectors, factor, limit):
+        "_shorten",
+        """def replacement(vectors, lengths, factor, limit):
     return np.rint(factor * vectors), np.ones(len(vectors))
 """,
         (f"{LOGISTIC}, any rows",),
