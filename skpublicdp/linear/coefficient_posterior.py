@@ -27,7 +27,7 @@ PUBLIC_WEIGHT_SD = 0.25
 """Prior standard deviation of the factor on the coefficients of the labelled public rows, whose
 prior mean is 1."""
 
-PRIOR_FACTORS = tuple(4.0**power for power in range(-4, 7))
+PRIOR_FACTORS = tuple(2.0**power for power in range(-8, 13))
 """Prior variances of the coefficients of labelled public rows, in units of the design."""
 
 N_FOLDS, MAX_VALIDATION_ROWS = 5, 2000
@@ -217,6 +217,17 @@ def fit_posterior(
     distance = prior_mean - prior.mean
     movement = prior_variances + distance**2 if start is None else start.variances
     error = errors(movement)
+    if prior.has_mean and prior.is_intercept.any():
+        # the share of a label may differ between public and private rows
+        is_intercept = prior.is_intercept
+        differences = residual_sums - information * prior_mean
+        spread = information**2 * prior_variances
+        label_shift = misfit(
+            differences[is_intercept],
+            spread[is_intercept],
+            (sampling + noise + error)[is_intercept],
+        )
+        prior_variances = np.where(is_intercept, label_shift, 1) * prior_variances
     mode, damped = centre, information
     for _ in range(loss.n_mode_passes):
         # the penalty uses the curvature at the solution, which limits separable solutions

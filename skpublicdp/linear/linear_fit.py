@@ -64,10 +64,6 @@ within .002 of it."""
 INTERCEPT_FACTOR = 4
 """Prior variance of the intercept, in units of the prior variance of the margin."""
 
-INTERCEPT_SHRINKAGE = 64
-"""Prior variance of the intercept without labelled public rows, in units of the variance with which
-the intercepts of public and private rows differ."""
-
 MIN_MEAN_VARIANCE = 1e-12
 """Smallest variance of a public mean, in units of the squared clipping length."""
 
@@ -395,9 +391,6 @@ def make_prior(
     scales = np.append(np.ones(n_intercepts), basis.scales)
     mean = posterior.mode[is_measured] / scales
     variances = posterior.variances[is_measured] / scales**2
-    # the share of a label may differ between public and private rows
-    label_shift = prior.variances[:n_intercepts] / INTERCEPT_SHRINKAGE
-    variances[:n_intercepts] += label_shift
     public_prior = replace(prior, mean=mean, variances=variances, has_mean=True)
     return public_prior, posterior.mode[n_intercepts:]
 
