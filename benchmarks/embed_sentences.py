@@ -1,8 +1,8 @@
 """Embed sentences by a public model, for the benchmarks of linear models.
 
-``python benchmarks/embed_sentences.py ARCHIVE DIRECTORY`` needs an environment with wordllama, whose
-wheel has the weights of a model with 256 columns. ARCHIVE is ``hutto_ICWSM_2014.tar.gz`` from the
-source archive of vaderSentiment 3.3.2 on PyPI. A label says whether the mean of the ratings of a
+``python benchmarks/embed_sentences.py ARCHIVE DIRECTORY`` needs an environment with wordllama,
+whose wheel has the weights of a model with 256 columns. ARCHIVE is ``hutto_ICWSM_2014.tar.gz`` from
+the source archive of vaderSentiment 3.3.2 on PyPI. A label says whether the mean rating of a
 sentence is positive. DIRECTORY receives ``sentences.npz`` (10,605 sentences of film reviews) and
 ``reviews.npz`` (3,708 sentences of reviews of products).
 """

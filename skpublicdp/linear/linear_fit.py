@@ -56,19 +56,18 @@ LINEAR_PROOF = "docs/proofs/linear.md"
 LABEL_WEIGHT = 4
 """Budget of the first release, in units of the budget of one correction."""
 
-MAX_CORRECTIONS, MAX_PURE_CORRECTIONS = 6, 1
-"""Largest number of corrections, in general and with δ = 0. Shares of ε have more noise than the
-same shares of μ². On two simulated tables at ε = 8 and 30, one correction had the best AUC or was
-within .002 of it."""
+CORRECTION_GAIN = 16
+"""Factor by which a correction is assumed to reduce the variance of the error of public means."""
 
-INTERCEPT_FACTOR = 4
-"""Prior variance of the intercept, in units of the prior variance of the margin."""
+MAX_CORRECTIONS = 6
+"""Largest number of corrections, each of which reads all private rows."""
 
 MIN_MEAN_VARIANCE = 1e-12
 """Smallest variance of a public mean, in units of the squared clipping length."""
 
-ROWS_PER_COLUMN = 4
-"""Number of smoothed public rows per column, at least."""
+ROWS_PER_COLUMN = 2
+"""Number of smoothed public rows per column, at least, so that their covariance has full rank. A
+larger number costs memory, and 4 and 8 gain nothing."""
 
 MIN_LIMIT_BITS, MAX_LIMIT_BITS = 10, 20
 """Binary digits of the integer that represents the clipping length."""
@@ -325,7 +324,7 @@ def choose_corrections(
 ) -> int:
     """Return the number of corrections, a function of public numbers.
 
-    A correction reduces the error of the public means to about a quarter of its variance. The
+    Each correction reduces the variance of the error of the public means by CORRECTION_GAIN. The
     errors need not be smaller than the noise of the label sums.
     """
     prior = _design_prior(basis, encoder, loss, basis.scales)
@@ -340,8 +339,7 @@ def choose_corrections(
     ratio = float(np.median(errors_of_axes)) / noise
     if ratio <= 1:
         return 0
-    max_corrections = MAX_PURE_CORRECTIONS if budget.pure else MAX_CORRECTIONS
-    return min(max_corrections, math.ceil(math.log(ratio, 4)))
+    return min(MAX_CORRECTIONS, math.ceil(math.log(ratio, CORRECTION_GAIN)))
 
 
 def _design_prior(
@@ -354,8 +352,7 @@ def _design_prior(
     variances = basis.design_variance / scales**2
     is_intercept = np.zeros(n_axes, dtype=bool)
     if encoder.has_intercept:
-        margin_variance = INTERCEPT_FACTOR * loss.slope_variance
-        variances = np.append(margin_variance / encoder.intercept_value**2, variances)
+        variances = np.append(loss.intercept_variance / encoder.intercept_value**2, variances)
         blocks = np.append(0, blocks)
         is_intercept = np.append(True, is_intercept)
     mean = np.zeros(len(variances))

@@ -355,8 +355,9 @@ class TestSteps:
             observed = CoefficientSums(n, targets @ rows, nothing, 0.0, 1.0)
             posterior = fit_posterior(design, LogisticGLMLoss(), observed, prior, None)
         fitted = LogisticRegression(C=np.inf, max_iter=1000).fit(rows[:, 1:], y)
-        np.testing.assert_allclose(posterior.mode[1:], fitted.coef_[0], atol=0.02)
-        assert posterior.mode[0] == pytest.approx(fitted.intercept_[0], abs=0.01)
+        # the prior variance of rows is chosen by cross-validation, which shrinks a little
+        np.testing.assert_allclose(posterior.mode[1:], fitted.coef_[0], atol=0.03)
+        assert posterior.mode[0] == pytest.approx(fitted.intercept_[0], abs=0.02)
         assert np.all(posterior.variances > 0)
 
     @pytest.mark.parametrize("epsilon", [1, 100])

@@ -1,0 +1,66 @@
+"""Lines of the ablation for linear models: `ablate.py --part linear` runs them."""
+
+from __future__ import annotations
+
+import itertools
+from functools import lru_cache, partial
+
+import bench_linear
+import numpy as np
+from sklearn.metrics import log_loss, r2_score, roc_auc_score
+
+from skpublicdp import SemiPrivateLinearRegression, SemiPrivateLogisticRegression
+
+EPSILONS = (0.1, 1.0, 8.0)
+TABLES = {
+    "embedding": partial(bench_linear.embedding, d=128, n=5200),
+    "independent": bench_linear.independent,
+    "digits": bench_linear.digits,
+    "outcomes": bench_linear.outcomes,
+}
+
+
+@lru_cache
+def table(name, seed):
+    """Return the test, public and private rows of a table."""
+    return TABLES[name](np.random.default_rng(seed))
+
+
+def case(name, epsilon, labelled, seed):
+    """Return the errors of one fit."""
+    rows = table(name, seed % 1000)
+    public = {"X_public": rows.public[0]} | ({"y_public": rows.public[1]} if labelled else {})
+    X_test, y_test = rows.test
+    options = {"epsilon": epsilon, "random_state": seed}
+    if rows.is_regression:
+        learner = SemiPrivateLinearRegression(outcome_bounds=(-4, 4), **options)
+        learner.fit(*rows.private, **public)
+        return {"1 - R²": 1 - r2_score(y_test, learner.predict(X_test))}
+    learner = SemiPrivateLogisticRegression(**options).fit(*rows.private, **public)
+    p = learner.predict_proba(X_test)[:, 1]
+    return {"1 - AUC": 1 - roc_auc_score(y_test, p), "log loss": log_loss(y_test, p)}
+
+
+def tables(labelled, names=tuple(TABLES), epsilons=EPSILONS):
+    """Return a case for each table and each ε."""
+    return {
+        (name, epsilon, labelled): partial(case, name, epsilon, labelled)
+        for name, epsilon in itertools.product(names, epsilons)
+    }
+
+
+WORKLOADS = {
+    "all": lambda data_dir: tables(False) | tables(True),
+    "labelled": lambda data_dir: tables(True),
+}
+
+LINES = [
+    ("linear_fit", "LABEL_WEIGHT", "all", {"2": 2, "8": 8}),
+    ("linear_fit", "MAX_CORRECTIONS", "all", {"3": 3, "12": 12}),
+    ("linear_fit", "INTERCEPT_FACTOR", "all", {"1": 1, "16": 16}),
+    ("linear_fit", "ROWS_PER_COLUMN", "all", {"1": 1, "2": 2, "8": 8}),
+    ("public_basis", "CLIPPING_QUANTILE", "all", {"0.5": 0.5, "0.95": 0.95}),
+    ("coefficient_posterior", "BLOCK_SD", "all", {"0.75": 0.75, "3": 3.0}),
+    ("coefficient_posterior", "WALK_SD", "all", {"0.05": 0.05, "0.25": 0.25, "1": 1.0, "3": 3.0}),
+    ("coefficient_posterior", "PUBLIC_WEIGHT_SD", "labelled", {"0.01": 0.01, "1": 1.0}),
+]
