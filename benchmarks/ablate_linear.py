@@ -12,12 +12,6 @@ from sklearn.metrics import log_loss, r2_score, roc_auc_score
 from skpublicdp import SemiPrivateLinearRegression, SemiPrivateLogisticRegression
 
 EPSILONS = (0.1, 1.0, 8.0)
-TABLES = {
-    "embedding": partial(bench_linear.embedding, d=128, n=5200),
-    "independent": bench_linear.independent,
-    "digits": bench_linear.digits,
-    "outcomes": bench_linear.outcomes,
-}
 
 
 @lru_cache
@@ -41,7 +35,14 @@ def case(name, epsilon, labelled, seed):
     return {"1 - AUC": 1 - roc_auc_score(y_test, p), "log loss": log_loss(y_test, p)}
 
 
-def tables(labelled, names=tuple(TABLES), epsilons=EPSILONS):
+def unrelated(rng):
+    """Rows whose public labels are random, as if they came from another population."""
+    rows = bench_linear.independent(rng)
+    X, y = rows.public
+    return rows._replace(public=(X, rng.permutation(y)))
+
+
+def tables(labelled, names=("embedding", "independent", "digits", "outcomes"), epsilons=EPSILONS):
     """Return a case for each table and each ε."""
     return {
         (name, epsilon, labelled): partial(case, name, epsilon, labelled)
@@ -49,18 +50,26 @@ def tables(labelled, names=tuple(TABLES), epsilons=EPSILONS):
     }
 
 
+TABLES = {
+    "embedding": partial(bench_linear.embedding, d=128, n=5200),
+    "independent": bench_linear.independent,
+    "digits": bench_linear.digits,
+    "outcomes": bench_linear.outcomes,
+    "unrelated": unrelated,
+}
 WORKLOADS = {
     "all": lambda data_dir: tables(False) | tables(True),
+    "much": lambda data_dir: tables(False, epsilons=(8.0, 30.0)) | tables(True, epsilons=(30.0,)),
     "labelled": lambda data_dir: tables(True),
+    "unrelated labels": lambda data_dir: tables(True, ("unrelated",), (0.1, 0.3, 1.0)),
 }
 
 LINES = [
-    ("linear_fit", "LABEL_WEIGHT", "all", {"2": 2, "8": 8}),
-    ("linear_fit", "MAX_CORRECTIONS", "all", {"3": 3, "12": 12}),
-    ("linear_fit", "INTERCEPT_FACTOR", "all", {"1": 1, "16": 16}),
-    ("linear_fit", "ROWS_PER_COLUMN", "all", {"1": 1, "2": 2, "8": 8}),
+    ("linear_fit", "LABEL_WEIGHT", "much", {"1": 1, "16": 16}),
+    ("linear_fit", "CORRECTION_GAIN", "much", {"4": 4, "1000": 1000}),
     ("public_basis", "CLIPPING_QUANTILE", "all", {"0.5": 0.5, "0.95": 0.95}),
-    ("coefficient_posterior", "BLOCK_SD", "all", {"0.75": 0.75, "3": 3.0}),
-    ("coefficient_posterior", "WALK_SD", "all", {"0.05": 0.05, "0.25": 0.25, "1": 1.0, "3": 3.0}),
-    ("coefficient_posterior", "PUBLIC_WEIGHT_SD", "labelled", {"0.01": 0.01, "1": 1.0}),
+    ("coefficient_posterior", "BLOCK_SD", "all", {"0.75": 0.75, "6": 6.0}),
+    ("coefficient_posterior", "WALK_SD", "all", {"0.05": 0.05, "3": 3.0}),
+    ("coefficient_posterior", "PUBLIC_WEIGHT_SD", "labelled", {"1": 1.0}),
+    ("coefficient_posterior", "PUBLIC_WEIGHT_SD", "unrelated labels", {"0.01": 0.01}),
 ]
