@@ -18,7 +18,8 @@ from skpublicdp.typing import Codes, Floats, Mask
 
 BLOCK_SD, WALK_SD = 1.5, 0.5
 """Prior standard deviations of the log variance of the first block of axes, and of the difference
-between neighbouring blocks. Measured on four simulated tables at 1, 1.5 and 3, and at 0.5 and 1."""
+between neighbouring blocks. The ablation has larger values, which are worse. On embedded sentences,
+equal variances of all blocks lower the AUC by .004."""
 
 MIN_LOG_VARIANCE, MAX_LOG_VARIANCE = -12.0, 6.0
 """Limits of the log variance of a block, relative to the design."""

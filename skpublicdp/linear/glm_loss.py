@@ -69,6 +69,7 @@ class LogisticGLMLoss(GLMLoss):
     """Logistic loss of two labels, with the targets -1/2 and 1/2."""
 
     levels, n_mode_passes, saturation = 1, 4, 4.0
+    # the means then have a quarter of the variance of the targets
     slope_variance, curvature_at_zero, releases_squares = 1.0, 0.25, False
     intercept_variance = math.pi**2 / 3
 
@@ -108,7 +109,7 @@ class SquaredGLMLoss(GLMLoss):
     """Squared loss of outcomes, scaled to [-1/2, 1/2] by their bounds."""
 
     levels, n_mode_passes, saturation = 2**8, 1, 0.0
-    # a standard deviation of the margin of 1/8 of the width of the bounds
+    # a quarter of the variance of outcomes whose standard deviation is a quarter of the bounds
     slope_variance, curvature_at_zero, releases_squares = 1 / 64, 1.0, True
     intercept_variance = 1 / 12
 
