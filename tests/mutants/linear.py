@@ -44,7 +44,7 @@ MUTANTS = (
         "linear/row_encoder.py",
         "    return Sensitivity(2 * max_row_sum, 4 * limit**2)\n",
         "    return Sensitivity(2 * max_row_sum, limit**2)\n",
-        (f"{LOGISTIC}, corrections",),
+        (f"{LOGISTIC}, any rows",),
     ),
     Mutant(
         "columns scaled by private rows",
