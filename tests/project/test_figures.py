@@ -637,6 +637,9 @@ UNLABELLED, LABELLED = (f"private, {kind} public rows" for kind in ("unlabelled"
 LINEAR_EPSILONS = (0.1, 0.3, 1, 3, 8, 30)
 
 
+LABELLED_RIVALS = ("noisy gradient descent, labelled public rows",)
+
+
 def best_rival(table, epsilon):
     """Return the score of the best setting of the best simpler linear model."""
     rows = committed("linear_rivals")
@@ -674,6 +677,23 @@ def standard_errors_beside_simpler_models():
     for name in ("linear", "linear_rivals"):
         rows = committed(name)
         yield rows[rows["score"] > 0]["standard error"].max()
+
+
+@quote(
+    "comparison",
+    r"AUC of (\.\d+) and (\.\d+) on two tables of sentences\. .*? rows, has (\.\d+) and (\.\d+)\.",
+)
+def areas_of_two_tables_of_sentences():
+    yield from (linear_models(name, UNLABELLED, 0.1)[0] for name in ("sentences", "reviews"))
+    yield from (best_rival(name, 0.1) for name in ("sentences", "reviews"))
+
+
+@quote("comparison", r"`SemiPrivateLogisticRegression`, by up to (\.\d+) \(")
+def largest_lead_of_simpler_models():
+    rows = committed("linear_rivals").query("table != 'outcomes' and fit not in @LABELLED_RIVALS")
+    best = rows.groupby(["table", "epsilon"])["score"].max()
+    ours = committed("linear").query("fit == @UNLABELLED").set_index(["table", "epsilon"])["score"]
+    return [(best - ours).max()]
 
 
 @quote("comparison", r"AUC of the sentences is (\.\d+), and .*? simpler model is (\.\d+)\.")
