@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import ablate_boosting
+import ablate_linear
 import numpy as np
 import pandas as pd
 from ablation import Case, Tuned, ablate
@@ -399,6 +400,10 @@ PARTS = {
     "boosting": (
         tuple(Tuned(m, n, w, o) for m, n, w, o in ablate_boosting.LINES),
         ablate_boosting.WORKLOADS,
+    ),
+    "linear": (
+        tuple(Tuned(m, n, w, o) for m, n, w, o in ablate_linear.LINES),
+        ablate_linear.WORKLOADS,
     ),
 }
 

@@ -1,17 +1,21 @@
-"""Accuracy of linear models on simulated embeddings, against fits without privacy.
+"""Accuracy of linear models on embeddings, against fits without privacy.
 
-``python benchmarks/bench_linear.py > benchmarks/linear.csv`` prints one line per table, ε and kind
-of public rows: the mean AUC (R² for outcomes) over five seeds with its standard error, the largest
-number of corrections, and the seconds of a fit.
+``python benchmarks/bench_linear.py --embeddings DIRECTORY > benchmarks/linear.csv`` prints one line
+per table, ε and kind of public rows: the mean AUC (R² for outcomes) over five seeds with its
+standard error, the largest number of corrections, and the seconds of a fit. The directory has the
+files of ``embed_sentences.py``. Without it, the tables of sentences are left out.
 """
 
 from __future__ import annotations
 
+import argparse
 import csv
 import itertools
 import sys
 import time
 import warnings
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +25,7 @@ from sklearn.metrics import r2_score, roc_auc_score
 
 from skpublicdp import SemiPrivateLinearRegression, SemiPrivateLogisticRegression
 
-EPSILONS = (0.1, 0.3, 1, 8, 30)
+EPSILONS = (0.1, 0.3, 1, 3, 8, 30)
 SEEDS = range(5)
 PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 1.0)
 
@@ -76,6 +80,16 @@ def outcomes(rng: np.random.Generator, d: int = 50, n: int = 4600) -> Split:
     return split(X, y, n // 4, 300, is_regression=True)
 
 
+def sentences(path: Path, rng: np.random.Generator) -> Split:
+    """Embedded sentences, and whether their mean rating is positive."""
+    table = np.load(path)
+    order = rng.permutation(len(table["y"]))
+    n_test = len(order) // 5
+    n_public = 500 if len(order) > 5000 else 300
+    return split(table["X"][order], table["y"][order], n_test, n_public)
+
+
+TEXTS = ("sentences", "reviews")
 TABLES = {
     "embedding": embedding,
     "independent": independent,
@@ -128,12 +142,27 @@ def summary(scores: list[float]) -> tuple[str, str]:
     return f"{np.mean(scores):.3f}", f"{error:.3f}"
 
 
-def main(*names: str) -> None:
+def parse_tables(description: str | None) -> dict[str, list[Split]]:
+    """Return the tables that are named on the command line, or all, one for each seed."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("tables", nargs="*", help="names of tables, all by default")
+    parser.add_argument("--embeddings", type=Path, help="directory of embedded sentences")
+    options = parser.parse_args()
+    makers = dict(TABLES)
+    if options.embeddings:
+        makers |= {name: partial(sentences, options.embeddings / f"{name}.npz") for name in TEXTS}
+    return {
+        name: [makers[name](np.random.default_rng(seed)) for seed in SEEDS]
+        for name in options.tables or makers
+    }
+
+
+def main() -> None:
     """Print the scores of all tables, or of those that are named."""
     warnings.simplefilter("ignore")
+    all_tables = parse_tables(__doc__)
     write_row("table", "fit", "epsilon", "score", "standard error", "corrections", "seconds")
-    for name in names or TABLES:
-        tables = [TABLES[name](np.random.default_rng(seed)) for seed in SEEDS]
+    for name, tables in all_tables.items():
         for rows in ("private", "public"):
             scores = [best_without_privacy(table, getattr(table, rows)) for table in tables]
             write_row(name, f"{rows} rows without privacy", "", *summary(scores), "", "")
@@ -152,4 +181,4 @@ def main(*names: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

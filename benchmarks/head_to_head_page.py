@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 from bench_largest_error import MEANS
 from head_to_head_figures import BOTH, FREE, ROWS, SUMMARY, merged, summary
+from linear_page import lines as linear_models
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "comparison.md"
@@ -348,6 +349,7 @@ def tables(table):
     found["synthetic-auc"] = synthetic(table, "auc")
     found["largest"] = largest(pd.read_csv(MEANS))
     found["tab-pe"] = tab_pe(pd.read_csv(TAB_PE))
+    found["linear-rivals"] = linear_models()
     return {name: markdown(list(lines)) for name, lines in found.items()}
 
 

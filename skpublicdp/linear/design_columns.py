@@ -87,21 +87,31 @@ class DesignColumns:
     def values(self, rows: Floats) -> Floats:
         """Return the design matrix of encoded rows, in the units of the columns."""
         values = self._raw(rows)
-        return np.clip(np.where(np.isfinite(values), values, self.fill), self.low, self.high)
+        np.copyto(values, self.fill, where=~np.isfinite(values))
+        return np.clip(values, self.low, self.high, out=values)
 
     def standardised(self, rows: Floats) -> Floats:
-        """Return the centred and scaled design matrix, clipped, in multiples of 1 / COLUMN_UNIT.
+        """Return the centred and scaled design matrix, clipped, in multiples of 1 / COLUMN_UNIT."""
+        return self.integers(rows) / COLUMN_UNIT
+
+    def integers(self, rows: Floats) -> Floats:
+        """Return the centred and scaled design matrix, clipped, in units of 1 / COLUMN_UNIT.
 
         All operations are elementwise, so the result for a row does not depend on other rows.
         """
-        clipped = np.clip(self.deviations(rows), -MAX_DEVIATIONS, MAX_DEVIATIONS)
-        return np.rint(COLUMN_UNIT * clipped) / COLUMN_UNIT
+        deviations = self.deviations(rows)
+        np.clip(deviations, -MAX_DEVIATIONS, MAX_DEVIATIONS, out=deviations)
+        deviations *= COLUMN_UNIT
+        return np.rint(deviations, out=deviations)
 
     def deviations(self, rows: Floats) -> Floats:
         """Return the centred and scaled design matrix of encoded rows, shape (n, n_design)."""
+        values = self.values(rows)
         with np.errstate(over="ignore"):
-            # halves, whose difference does not overflow
-            return (self.values(rows) / 2 - self.centre / 2) / (self.scale / 2)
+            values /= 2  # halves, whose difference does not overflow
+            values -= self.centre / 2
+            values /= self.scale / 2
+        return values
 
     def _raw(self, rows: Floats) -> Floats:
         """Return the design matrix without replacing missing values, shape (n, n_design)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 
 import numpy as np
@@ -32,6 +33,7 @@ class GLMLoss(ABC):
     n_mode_passes: int  # passes in which the curvature of the penalty is updated
     saturation: float  # bounds squared differences of means, see `public_errors`
     slope_variance: float  # prior variance of a margin that the design assumes
+    intercept_variance: float  # of the margin of a mean that is uniform between its bounds
     curvature_at_zero: float
     releases_squares: bool  # whether the sum of squared targets is released
 
@@ -67,7 +69,9 @@ class LogisticGLMLoss(GLMLoss):
     """Logistic loss of two labels, with the targets -1/2 and 1/2."""
 
     levels, n_mode_passes, saturation = 1, 4, 4.0
+    # the means then have a quarter of the variance of the targets
     slope_variance, curvature_at_zero, releases_squares = 1.0, 0.25, False
+    intercept_variance = math.pi**2 / 3
 
     def __init__(self) -> None:
         margins = np.arange(-MAX_LOGISTIC_MARGIN * MARGIN_CELLS, 1) / MARGIN_CELLS
@@ -105,8 +109,9 @@ class SquaredGLMLoss(GLMLoss):
     """Squared loss of outcomes, scaled to [-1/2, 1/2] by their bounds."""
 
     levels, n_mode_passes, saturation = 2**8, 1, 0.0
-    # a standard deviation of the margin of 1/8 of the width of the bounds
+    # a quarter of the variance of outcomes whose standard deviation is a quarter of the bounds
     slope_variance, curvature_at_zero, releases_squares = 1 / 64, 1.0, True
+    intercept_variance = 1 / 12
 
     def residual_variance(self, mean_square: float) -> float:
         """Return the variance of a target in units of the curvature, given its mean square."""

@@ -38,7 +38,7 @@ from skpublicdp.linear.public_basis import (
     shrunk_covariance,
 )
 from skpublicdp.linear.row_encoder import (
-    BLOCK_ROWS,
+    BLOCK_ENTRIES,
     CorrectionTerms,
     RowEncoder,
     correction_sensitivity,
@@ -56,23 +56,18 @@ LINEAR_PROOF = "docs/proofs/linear.md"
 LABEL_WEIGHT = 4
 """Budget of the first release, in units of the budget of one correction."""
 
-MAX_CORRECTIONS, MAX_PURE_CORRECTIONS = 6, 1
-"""Largest number of corrections, in general and with δ = 0. Shares of ε have more noise than the
-same shares of μ². On two simulated tables at ε = 8 and 30, one correction had the best AUC or was
-within .002 of it."""
+CORRECTION_GAIN = 16
+"""Factor by which a correction is assumed to reduce the variance of the error of public means."""
 
-INTERCEPT_FACTOR = 4
-"""Prior variance of the intercept, in units of the prior variance of the margin."""
-
-INTERCEPT_SHRINKAGE = 64
-"""Prior variance of the intercept without labelled public rows, in units of the variance with which
-the intercepts of public and private rows differ."""
+MAX_CORRECTIONS = 6
+"""Largest number of corrections, each of which reads all private rows."""
 
 MIN_MEAN_VARIANCE = 1e-12
 """Smallest variance of a public mean, in units of the squared clipping length."""
 
-ROWS_PER_COLUMN = 4
-"""Number of smoothed public rows per column, at least."""
+ROWS_PER_COLUMN = 2
+"""Number of smoothed public rows per column, at least, so that their covariance has full rank. A
+larger number costs memory, and 4 and 8 gain nothing."""
 
 MIN_LIMIT_BITS, MAX_LIMIT_BITS = 10, 20
 """Binary digits of the integer that represents the clipping length."""
@@ -148,7 +143,7 @@ def fit_linear(
 
     first = StageBudget(LABEL_WEIGHT * step.amount, step.pure)
     sums = release_label_sums(data, ledger, encoder, loss, first)
-    sample = sums.move_to_private_mean(sample, basis.mean_factor)
+    sums.move_to_private_mean(sample, basis.mean_factor)
     prior, public_coefficients = make_prior(data, basis, encoder, loss)
     fit = CorrectedFit(sample, loss, sums, prior, basis.public_factor)
     for _ in range(n_corrections):
@@ -172,7 +167,9 @@ def make_basis(
 ) -> PublicBasis:
     """Return the axes that are worth measuring, with their scales."""
     varies = np.isfinite(columns.scale)
-    rows = columns.standardised(data.X_public)[:, varies]
+    rows = columns.standardised(data.X_public)
+    if not varies.all():
+        rows = rows[:, varies]
     # rows of a reference or of a description show no correlations, so that every covariance
     # has an error of the size of the variances
     has_joint_rows = data.n_public > 0 and DESCRIBED not in data.assumptions
@@ -195,7 +192,8 @@ def make_basis(
             public_factor=mean_factor,
         )
     centre = rows.mean(axis=0) if has_intercept else np.zeros(rows.shape[1])
-    covariance = shrunk_covariance(rows - centre)
+    rows -= centre
+    covariance = shrunk_covariance(rows)
     design_variance = loss.slope_variance / covariance.variances.sum()
     information = n * loss.curvature_at_zero * covariance.variances
 
@@ -227,7 +225,7 @@ def make_basis(
         design_variance,
         covariance.identity_weight,
         math.sqrt(covariance.identity_variance),
-        (rows - centre) @ covariance.axes[:, measured],
+        rows @ covariance.axes[:, measured],
         covariance.variances[measured],
         mean_factor,
         # Ledoit-Wolf shrinkage leaves this share of the error of the sample covariance
@@ -291,24 +289,33 @@ def smoothed_sample(basis: PublicBasis, encoder: RowEncoder) -> PublicDesign:
     n_copies = max(1, -(-ROWS_PER_COLUMN * n_axes // m))
     rows = np.tile(basis.coordinates, (n_copies, 1))
     if basis.identity_weight > 0:
-        normal = np.random.default_rng(0).normal(size=rows.shape)
+        generator = np.random.default_rng(0)
         rows *= math.sqrt(1 - basis.identity_weight)
-        rows += math.sqrt(basis.identity_weight) * basis.identity_sd * normal
+        noise_sd = math.sqrt(basis.identity_weight) * basis.identity_sd
+        for copy in np.split(rows, n_copies):
+            copy += noise_sd * generator.normal(size=copy.shape)
         # the second moments of this sample are exactly those of the shrunk covariance
         deviations = np.sqrt(basis.variances)
         rows /= deviations
         factor = np.linalg.cholesky(rows.T @ rows / len(rows))
-        rows = solve_triangular(factor, rows.T, lower=True).T * deviations
-    return _sample(encoder, rows * basis.scales)
+        rows = solve_triangular(factor, rows.T, lower=True, overwrite_b=True).T
+        rows *= deviations
+    rows *= basis.scales
+    return _sample(encoder, rows)
 
 
 def _sample(encoder: RowEncoder, scaled: Floats) -> PublicDesign:
     """Return a sample of rows with the given scaled coordinates."""
-    encoded = encoder.encode_scaled(scaled)
-    first = encoder.first_coefficient
-    weighted = encoded.weighted[:, first:] / encoder.limit
-    plain = encoded.plain[:, first:] / encoder.limit
-    return PublicDesign(weighted, plain, encoded.weights)
+    m, first = len(scaled), encoder.first_coefficient
+    shape = (m, encoder.n_coefficients - first)
+    sample = PublicDesign(np.empty(shape), np.empty(shape), np.empty(m))
+    for start in range(0, m, encoder.n_block_rows):
+        rows = slice(start, start + encoder.n_block_rows)
+        encoded = encoder.encode_scaled(scaled[rows])
+        sample.weighted[rows] = encoded.weighted[:, first:] / encoder.limit
+        sample.plain[rows] = encoded.plain[:, first:] / encoder.limit
+        sample.weights[rows] = encoded.weights
+    return sample
 
 
 def choose_corrections(
@@ -321,12 +328,13 @@ def choose_corrections(
 ) -> int:
     """Return the number of corrections, a function of public numbers.
 
-    A correction reduces the error of the public means to about a quarter of its variance. The
+    Each correction reduces the variance of the error of the public means by CORRECTION_GAIN. The
     errors need not be smaller than the noise of the label sums.
     """
     prior = _design_prior(basis, encoder, loss, basis.scales)
-    means = loss.mean(np.zeros(len(sample.weights)))
-    errors = public_errors(sample, loss, means, prior.variances, basis.public_factor)
+    few = sample.few()
+    means = loss.mean(np.zeros(len(few.weights)))
+    errors = public_errors(few, loss, means, prior.variances, basis.public_factor)
     errors_of_axes = errors[~prior.is_intercept]
     n_axes = len(errors_of_axes)
     if not n_axes:
@@ -335,8 +343,7 @@ def choose_corrections(
     ratio = float(np.median(errors_of_axes)) / noise
     if ratio <= 1:
         return 0
-    max_corrections = MAX_PURE_CORRECTIONS if budget.pure else MAX_CORRECTIONS
-    return min(max_corrections, math.ceil(math.log(ratio, 4)))
+    return min(MAX_CORRECTIONS, math.ceil(math.log(ratio, CORRECTION_GAIN)))
 
 
 def _design_prior(
@@ -349,8 +356,7 @@ def _design_prior(
     variances = basis.design_variance / scales**2
     is_intercept = np.zeros(n_axes, dtype=bool)
     if encoder.has_intercept:
-        margin_variance = INTERCEPT_FACTOR * loss.slope_variance
-        variances = np.append(margin_variance / encoder.intercept_value**2, variances)
+        variances = np.append(loss.intercept_variance / encoder.intercept_value**2, variances)
         blocks = np.append(0, blocks)
         is_intercept = np.append(True, is_intercept)
     mean = np.zeros(len(variances))
@@ -386,9 +392,6 @@ def make_prior(
     scales = np.append(np.ones(n_intercepts), basis.scales)
     mean = posterior.mode[is_measured] / scales
     variances = posterior.variances[is_measured] / scales**2
-    # the share of a label may differ between public and private rows
-    label_shift = prior.variances[:n_intercepts] / INTERCEPT_SHRINKAGE
-    variances[:n_intercepts] += label_shift
     public_prior = replace(prior, mean=mean, variances=variances, has_mean=True)
     return public_prior, posterior.mode[n_intercepts:]
 
@@ -404,11 +407,11 @@ class LabelSums:
     row_noise: float
     residual_variance: float
 
-    def move_to_private_mean(self, sample: PublicDesign, mean_factor: float) -> PublicDesign:
-        """Return the public rows, moved by the posterior mean of the difference of the means."""
+    def move_to_private_mean(self, sample: PublicDesign, mean_factor: float) -> None:
+        """Move the public rows by the posterior mean of the difference of the means."""
         n_axes = len(self.row_sums)
         if not n_axes:
-            return sample
+            return
         axes = slice(sample.plain.shape[1] - n_axes, None)
         rows = sample.weighted[:, axes]
         differences = self.row_sums - self.n * rows.mean(axis=0)
@@ -416,10 +419,8 @@ class LabelSums:
         noise = np.full(n_axes, self.row_noise)
         variances *= misfit(differences, variances, noise)
         movement = variances / (variances + noise) * differences / self.n
-        weighted, plain = sample.weighted.copy(), sample.plain.copy()
-        weighted[:, axes] += sample.weights[:, None] * movement
-        plain[:, axes] += movement
-        return PublicDesign(weighted, plain, sample.weights)
+        rows += sample.weights[:, None] * movement
+        sample.plain[:, axes] += movement
 
 
 def release_label_sums(
@@ -479,7 +480,7 @@ class CorrectedFit:
     @property
     def margin_variance(self) -> float:
         """Posterior variance of the margin of an average public row."""
-        variances = self.sample.plain_squares @ self.posterior.variances
+        variances = self.sample.plain**2 @ self.posterior.variances
         return float(variances.mean())
 
     def _posterior(
@@ -521,8 +522,8 @@ class CorrectedFit:
         noise = np.full(k, noisy.variance * unit**2)
         # error of the public means since the last correction
         means = self.loss.mean(sample.plain @ mode)
-        change = sample.weighted * (means - self.last_means)[:, None]
-        moved = self.public_factor * change.var(axis=0) + MIN_MEAN_VARIANCE
+        changes = sample.variances(means - self.last_means)
+        moved = self.public_factor * changes + MIN_MEAN_VARIANCE
         misfit_factor = misfit(measured - self.difference, moved, self.variances + noise)
         # Kalman update of the difference
         self.variances = self.variances + misfit_factor * moved
@@ -592,8 +593,9 @@ def public_terms(
 def _integer_blocks(sample: PublicDesign, encoder: RowEncoder) -> Iterator[tuple[Floats, Floats]]:
     """Yield blocks of weighted and plain public rows in the units of integer rows."""
     padding = ((0, 0), (encoder.first_coefficient, 0))
-    for start in range(0, len(sample.weights), BLOCK_ROWS):
-        rows = slice(start, start + BLOCK_ROWS)
+    n_block_rows = max(1, BLOCK_ENTRIES // encoder.n_coefficients)
+    for start in range(0, len(sample.weights), n_block_rows):
+        rows = slice(start, start + n_block_rows)
         yield (
             np.pad(encoder.limit * sample.weighted[rows], padding),
             np.pad(encoder.limit * sample.plain[rows], padding),

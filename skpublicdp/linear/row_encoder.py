@@ -29,8 +29,9 @@ SLOPE_BITS = 28
 """Binary digits of the largest length of integer coefficients, so that integer margins are below
 2^53."""
 
-BLOCK_ROWS = 2**12
-"""Number of rows that are encoded at a time. Sums over a block are integers below 2^53."""
+BLOCK_ENTRIES = 2**17
+"""Number of entries of the rows that are encoded at a time, so that they stay in the cache of the
+processor. Sums over a block are integers below 2^53."""
 
 
 def shorten(vectors: Floats, factor: float, limit: int) -> tuple[Floats, Floats]:
@@ -53,19 +54,38 @@ def shorten(vectors: Floats, factor: float, limit: int) -> tuple[Floats, Floats]
     ndarray of float64, shape (n,)
         Factor of each vector divided by `factor`, at most 1.
     """
-    k = max(1, vectors.shape[1])
-    largest = np.abs(vectors).max(axis=1, initial=0.0)
+    return _shorten(vectors, _upper_lengths(vectors), factor, limit)
+
+
+def _upper_lengths(vectors: Floats) -> Floats:
+    """Return upper bounds on the lengths of vectors, shape (n,), which are not rounded down."""
+    largest = np.maximum(
+        vectors.max(axis=1, initial=0.0),
+        -vectors.min(axis=1, initial=0.0),
+    )
     _, exponents = np.frexp(largest)
+    exponents = np.maximum(exponents, LENGTH_BITS - 1000)  # the power of two is finite
     # integers of at most LENGTH_BITS digits, whose sum of squares is exact in any order
-    leading = np.trunc(np.ldexp(vectors, LENGTH_BITS - exponents[:, None]))
-    leading_lengths = np.sqrt((leading * leading).sum(axis=1))
-    max_rounding = math.sqrt(k)  # truncation removes at most 1 from every entry
-    lengths = np.ldexp(leading_lengths + max_rounding, exponents - LENGTH_BITS)
+    leading = vectors * np.ldexp(1.0, LENGTH_BITS - exponents)[:, None]
+    np.trunc(leading, out=leading)
+    leading_lengths = np.sqrt(_squared_lengths(leading))
+    max_rounding = math.sqrt(max(1, vectors.shape[1]))  # truncation removes at most 1 per entry
+    return np.ldexp(leading_lengths + max_rounding, exponents - LENGTH_BITS)
+
+
+def _squared_lengths(vectors: Floats) -> Floats:
+    """Return the sums of squares of vectors of integers, shape (n,)."""
+    return np.asarray(np.einsum("ij,ij->i", vectors, vectors))
+
+
+def _shorten(vectors: Floats, lengths: Floats, factor: float, limit: int) -> tuple[Floats, Floats]:
+    """Return the results of `shorten`, given upper bounds on the lengths of the vectors."""
+    max_rounding = math.sqrt(max(1, vectors.shape[1]))
     room = limit - max_rounding / 2 - 1  # rounding adds at most 1/2 to every entry
     factors = np.minimum(factor, room / lengths)
-    integers = np.rint(vectors * factors[:, None])
-    squared_lengths = (integers * integers).sum(axis=1)
-    is_short = squared_lengths <= float(limit) ** 2  # False for vectors that are not finite
+    integers = vectors * factors[:, None]
+    np.rint(integers, out=integers)
+    is_short = _squared_lengths(integers) <= float(limit) ** 2  # False if not finite
     integers[~is_short] = 0
     weights = np.where(is_short, factors / factor, 0.0)
     return integers, weights
@@ -118,6 +138,11 @@ class RowEncoder:
         return 1 + self.matrix.shape[1]
 
     @property
+    def n_block_rows(self) -> int:
+        """Number of rows that are encoded at a time."""
+        return max(1, BLOCK_ENTRIES // max(self.n_coefficients, len(self.matrix)))
+
+    @property
     def has_intercept(self) -> bool:
         """Whether rows have an intercept column. Otherwise, column 0 is 0."""
         return self.intercept > 0
@@ -143,7 +168,9 @@ class RowEncoder:
 
     def encode_weighted(self, rows: Floats) -> Floats:
         """Return the weighted integer vectors of rows that were encoded by the schema."""
-        return self._weighted(self._coordinates(rows), self._factor)[0]
+        coordinates = self._coordinates(rows)
+        lengths = _upper_lengths(coordinates)
+        return self._with_intercept(*_shorten(coordinates, lengths, self._factor, self.limit))
 
     @property
     def _factor(self) -> float:
@@ -152,16 +179,15 @@ class RowEncoder:
 
     def _coordinates(self, rows: Floats) -> Floats:
         """Return the coordinates of rows along the axes, in units of 2^-exponent."""
-        standardised = COLUMN_UNIT * self.columns.standardised(rows)  # integers
+        standardised = self.columns.integers(rows)
         # exact in any order of summation, since all partial sums are integers below 2^53
         coordinates: Floats = standardised @ self.matrix
         return coordinates
 
-    def _weighted(self, coordinates: Floats, factor: float) -> tuple[Floats, Floats]:
-        """Return the weighted integer vectors with the intercept in column 0, and the weights."""
-        weighted, weights = shorten(coordinates, factor, self.limit)
+    def _with_intercept(self, weighted: Floats, weights: Floats) -> Floats:
+        """Return weighted integer vectors with the intercept in column 0."""
         intercept = np.trunc(self.intercept * weights)
-        return np.column_stack([intercept, weighted]), weights
+        return np.column_stack([intercept, weighted])
 
     def encode_scaled(self, scaled: Floats) -> EncodedRows:
         """Return the integer vectors of public rows in units of the clipping length."""
@@ -169,10 +195,13 @@ class RowEncoder:
 
     def _from_coordinates(self, coordinates: Floats, factor: float) -> EncodedRows:
         """Return the integer vectors of rows with the given coordinates, times a factor."""
-        weighted, weights = self._weighted(coordinates, factor)
-        plain, _ = shorten(coordinates, factor, MARGIN_LENGTHS * self.limit)
+        lengths = _upper_lengths(coordinates)
+        weighted, weights = _shorten(coordinates, lengths, factor, self.limit)
+        plain, _ = _shorten(coordinates, lengths, factor, MARGIN_LENGTHS * self.limit)
         intercept = np.full(len(weights), float(self.intercept))
-        return EncodedRows(weighted, np.column_stack([intercept, plain]), weights)
+        return EncodedRows(
+            self._with_intercept(weighted, weights), np.column_stack([intercept, plain]), weights
+        )
 
 
 def label_sum_sensitivity(loss: GLMLoss, limit: int, intercept: int, n_axes: int) -> Sensitivity:
@@ -217,7 +246,7 @@ def label_sums(data: Dataset, encoder: RowEncoder, loss: GLMLoss) -> Integers:
             sums.append(np.atleast_1d(square_unit * (t @ t)))
         return np.concatenate(sums).astype(np.int64)
 
-    return _sum_blocks(data, of_block)
+    return _sum_blocks(data, encoder, of_block)
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,23 +301,21 @@ def correction_sums(data: Dataset, encoder: RowEncoder, terms: CorrectionTerms) 
         encoded = encoder.encode(rows)
         return terms.clipped(encoded.weighted, encoded.plain).sum(axis=0).astype(np.int64)
 
-    return _sum_blocks(data, of_block)
+    return _sum_blocks(data, encoder, of_block)
 
 
-def _sum_blocks(data: Dataset, of_block: Callable[[Floats, Floats], Integers]) -> Integers:
+def _sum_blocks(
+    data: Dataset, encoder: RowEncoder, of_block: Callable[[Floats, Floats], Integers]
+) -> Integers:
     """Return the sum of a function of blocks of rows over all private rows."""
+    n_block_rows = encoder.n_block_rows
 
     def of_chunk(rows: Floats, targets: NDArray[np.generic]) -> Integers:
         """Return the sum over one chunk, block by block."""
-        blocks = range(0, max(1, len(rows)), BLOCK_ROWS)
+        starts = range(0, max(1, len(rows)), n_block_rows)
+        blocks = [slice(start, start + n_block_rows) for start in starts]
         return np.sum(
-            [
-                of_block(
-                    rows[start : start + BLOCK_ROWS],
-                    np.asarray(targets[start : start + BLOCK_ROWS], dtype=np.float64),
-                )
-                for start in blocks
-            ],
+            [of_block(rows[b], np.asarray(targets[b], dtype=np.float64)) for b in blocks],
             axis=0,
         )
 

@@ -98,6 +98,16 @@ class TestAccuracy:
     def test_wrong_labels_of_public_rows_lose_their_weight(self):
         assert mean(auc, 3, y_public=1 - Y_PUBLIC) > mean(auc, 3) - 0.03
 
+    def test_public_rows_with_another_share_of_labels(self):
+        """The intercept follows private rows, whose labels are rarely 1."""
+        kept = (Y == 0) | (np.random.default_rng(0).random(len(Y)) < 0.05)
+        means = []
+        for seed in range(5):
+            learner = SemiPrivateLogisticRegression(epsilon=0.1, random_state=seed)
+            learner.fit(X[kept], Y[kept], X_public=PUBLIC, y_public=Y_PUBLIC)
+            means.append(learner.predict_proba(X[kept])[:, 1].mean())
+        assert abs(np.mean(means) - Y[kept].mean()) < 0.05
+
     def test_public_rows_of_another_mean(self):
         learner = SemiPrivateLogisticRegression(epsilon=3, random_state=0)
         learner.fit(X, Y, X_public=PUBLIC + 1)
@@ -355,8 +365,9 @@ class TestSteps:
             observed = CoefficientSums(n, targets @ rows, nothing, 0.0, 1.0)
             posterior = fit_posterior(design, LogisticGLMLoss(), observed, prior, None)
         fitted = LogisticRegression(C=np.inf, max_iter=1000).fit(rows[:, 1:], y)
-        np.testing.assert_allclose(posterior.mode[1:], fitted.coef_[0], atol=0.02)
-        assert posterior.mode[0] == pytest.approx(fitted.intercept_[0], abs=0.01)
+        # the prior variance of rows is chosen by cross-validation, which shrinks a little
+        np.testing.assert_allclose(posterior.mode[1:], fitted.coef_[0], atol=0.03)
+        assert posterior.mode[0] == pytest.approx(fitted.intercept_[0], abs=0.02)
         assert np.all(posterior.variances > 0)
 
     @pytest.mark.parametrize("epsilon", [1, 100])

@@ -168,7 +168,7 @@ def test_sums_do_not_depend_on_order_or_chunks(name, monkeypatch):
     whole = label_sums(Rows(X, targets), encoder, loss)
     whole_correction = correction_sums(Rows(X, targets), encoder, terms)
     order = np.random.default_rng(1).permutation(len(X))
-    monkeypatch.setattr(row_encoder, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(row_encoder, "BLOCK_ENTRIES", 40)
     for cuts in ((), (1, 50, 51, 200)):
         rows = Rows(np.asfortranarray(X[order]), targets[order], cuts)
         np.testing.assert_array_equal(label_sums(rows, encoder, loss), whole)
@@ -192,7 +192,7 @@ def test_fits_do_not_depend_on_order_or_threads(kind, delta, monkeypatch):
     coefficients, intercept = learner.coef_, learner.intercept_
     assert learner.n_corrections_ > 0
     order = rng.permutation(400)
-    monkeypatch.setattr(row_encoder, "BLOCK_ROWS", 33)
+    monkeypatch.setattr(row_encoder, "BLOCK_ENTRIES", 200)
     learner.fit(np.asfortranarray(X[order]), y[order], X_public=public)
     np.testing.assert_array_equal(learner.coef_, coefficients)
     np.testing.assert_array_equal(learner.intercept_, intercept)

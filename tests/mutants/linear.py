@@ -8,8 +8,8 @@ MUTANTS = (
     Patch(
         "rows of a linear model whose length is not bounded",
         SCALE,
-        "shorten",
-        """def replacement(vectors, factor, limit):
+        "_shorten",
+        """def replacement(vectors, lengths, factor, limit):
     return np.rint(factor * vectors), np.ones(len(vectors))
 """,
         (f"{LOGISTIC}, any rows",),
@@ -44,7 +44,7 @@ MUTANTS = (
         "linear/row_encoder.py",
         "    return Sensitivity(2 * max_row_sum, 4 * limit**2)\n",
         "    return Sensitivity(2 * max_row_sum, limit**2)\n",
-        (f"{LOGISTIC}, corrections",),
+        (f"{LOGISTIC}, any rows",),
     ),
     Mutant(
         "columns scaled by private rows",
