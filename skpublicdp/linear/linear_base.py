@@ -101,7 +101,7 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         if check_targets is not None:
             check_targets(data)
         ledger.read(data.n_private, data.n_public)
-        self._model = fit_linear(data, ledger, loss, has_intercept=has_intercept)
+        self._model = self._fit_model(data, ledger, loss, has_intercept)
         self._schema = data.schema
         self.n_corrections_ = self._model.n_corrections
         self.coef_names_ = np.array(self._model.columns.names, dtype=object)
@@ -115,6 +115,12 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             assumptions=(f"{public_facts} may be known", *data.assumptions)
         )
         return data
+
+    def _fit_model(
+        self, data: Dataset, ledger: Ledger, loss: GLMLoss, has_intercept: bool
+    ) -> LinearModel:
+        """Release the sums of private rows, and return the coefficients."""
+        return fit_linear(data, ledger, loss, has_intercept=has_intercept)
 
     coef_: Floats
     intercept_: Any
@@ -157,13 +163,13 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         schema, model = self._schema, self._model
         return lambda table: f(_margins(model, schema.encode(table, clamp=False)))
 
-    def _raw_intercept(self) -> float:
-        """Return the margin of a row whose columns are all 0."""
+    def _raw_intercept(self) -> Any:
+        """Return the margin of a row whose columns are all 0, or one per label."""
         model, offsets = self._model, [column.offset for column in self._schema.columns]
         zero = np.array([float(offsets[source]) for source in model.columns.sources])
         is_number = np.array(model.columns.codes) < 0
         centre = model.columns.centre + np.where(is_number, zero, 0.0)
-        return float(model.intercept - centre @ model.coefficients)
+        return model.intercept - model.coefficients @ centre
 
     def __sklearn_tags__(self) -> Any:
         """Declare that missing values, categories and strings are supported."""
@@ -177,4 +183,7 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
 def _margins(model: LinearModel, rows: Floats) -> Floats:
     """Return the margins of encoded rows. Each margin is a function of its row alone."""
     deviations = np.ascontiguousarray(model.columns.deviations(rows))
-    return np.asarray(model.intercept + np.einsum("ij,j->i", deviations, model.slopes))
+    if model.slopes.ndim == 1:
+        return np.asarray(model.intercept + np.einsum("ij,j->i", deviations, model.slopes))
+    sums = [np.einsum("ij,j->i", deviations, slopes) for slopes in model.slopes]
+    return np.column_stack(sums) + model.intercept

@@ -7,16 +7,19 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
+from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.labels import LabelReader
-from skpublicdp.linear.glm_loss import LogisticGLMLoss
+from skpublicdp.linear.glm_loss import GLMLoss, LogisticGLMLoss, SoftmaxGLMLoss
 from skpublicdp.linear.linear_base import SemiPrivateLinear
-from skpublicdp.typing import Floats
+from skpublicdp.linear.linear_fit import LinearModel
+from skpublicdp.linear.softmax_fit import fit_softmax
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.typing import Codes, Floats
 
 
 class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPrivateLinear):
@@ -217,15 +220,14 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
             y,
             label_assumption=assumption,
             has_intercept=self.fit_intercept,
-            check_targets=_require_two_labels,
             X_public=X_public,
             y_public=y_public,
             is_public=is_public,
             groups=groups,
         )
         self.classes_ = data.classes
-        self.coef_ = self._model.coefficients[None, :]
-        self.intercept_ = np.array([self._raw_intercept()])
+        self.coef_ = np.atleast_2d(self._model.coefficients)
+        self.intercept_ = np.atleast_1d(self._raw_intercept())
         return self
 
     def decision_function(self, X: Any) -> Floats:
@@ -288,40 +290,49 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         """
         return predict_batches(self, X, self._rule())
 
+    def _fit_model(
+        self, data: Dataset, ledger: Ledger, loss: GLMLoss, has_intercept: bool
+    ) -> LinearModel:
+        """Release the sums of private rows, and return the coefficients."""
+        n_labels = len(data.classes)
+        if n_labels > 2:
+            softmax_loss = SoftmaxGLMLoss(n_labels)
+            return fit_softmax(data, ledger, softmax_loss, has_intercept=has_intercept)
+        return super()._fit_model(data, ledger, loss, has_intercept)
+
     def _predicted_quantity(self) -> str:
         return f"log-odds of {self.classes_[1]}"
 
     def _rule(self) -> Rule:
         """Return the function that maps a table to the predicted labels."""
-        rule = self._prediction_rule(lambda margins: margins > 0)
+        rule = self._prediction_rule(_positions)
         classes = self.classes_
         return lambda table: classes[rule(table).astype(np.intp)]
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that more than two labels are not supported."""
+        """Declare that the estimator needs many rows."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         # a check requires 83% accuracy on 300 rows without public rows
         tags.classifier_tags.poor_score = True
         return tags
 
 
-def _require_two_labels(data: Dataset) -> None:
-    """Raise ValueError if there are more than two labels."""
-    n_classes = len(data.classes)
-    if n_classes > 2:
-        raise ValueError(
-            "Only binary classification is supported by SemiPrivateLogisticRegression. The data "
-            f"have {n_classes} labels: use SemiPrivateBoostingClassifier, or fit one estimator per "
-            "label and divide epsilon and delta by the number of labels."
-        )
+def _positions(margins: Floats) -> Codes:
+    """Return the positions of the most probable labels."""
+    if margins.ndim > 1:
+        return np.asarray(margins.argmax(axis=1))
+    return (margins > 0).astype(np.intp)
 
 
 def _probabilities(margins: Floats) -> Floats:
-    """Return the probabilities of both labels, shape (n, 2)."""
+    """Return the probabilities of all labels, shape (n, n_classes)."""
+    if margins.ndim > 1:
+        return np.asarray(softmax(margins, axis=1))
     return np.column_stack([expit(-margins), expit(margins)])
 
 
 def _log_probabilities(margins: Floats) -> Floats:
-    """Return the logarithms of the probabilities of both labels, shape (n, 2)."""
+    """Return the logarithms of the probabilities of all labels, shape (n, n_classes)."""
+    if margins.ndim > 1:
+        return np.asarray(log_softmax(margins, axis=1))
     return np.column_stack([-np.logaddexp(0, margins), -np.logaddexp(0, -margins)])

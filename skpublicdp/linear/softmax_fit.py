@@ -1,0 +1,482 @@
+"""Fit of a linear model for more than two labels, organised as an ordered list of steps.
+
+The first release has the sums of rows by label. Without labelled public rows, they give a linear
+discriminant analysis (LDA) whose within-class covariance comes from public rows. Corrections are
+noisy sums of clipped residuals, each followed by a proximal step. Proofs: docs/proofs/linear.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from scipy.optimize import minimize
+
+from skpublicdp.boosting.budget_split import StageBudget, make_stage_budget
+from skpublicdp.data.dataset import Dataset
+from skpublicdp.linear.coefficient_posterior import (
+    BLOCK_SD,
+    MAX_LOG_VARIANCE,
+    MAX_VALIDATION_ROWS,
+    MIN_LOG_VARIANCE,
+    N_FOLDS,
+    PRIOR_FACTORS,
+    WALK_SD,
+    PublicDesign,
+    misfit,
+)
+from skpublicdp.linear.design_columns import DesignColumns
+from skpublicdp.linear.glm_loss import MEAN_UNIT, SoftmaxGLMLoss
+from skpublicdp.linear.linear_fit import (
+    CLIPPING_LEVELS,
+    LABEL_WEIGHT,
+    LINEAR_PROOF,
+    MAX_CORRECTIONS,
+    LabelSums,
+    LinearModel,
+    PublicBasis,
+    make_basis,
+    make_encoder,
+    smoothed_sample,
+)
+from skpublicdp.linear.row_encoder import (
+    RowEncoder,
+    class_sum_sensitivity,
+    correction_sensitivity,
+)
+from skpublicdp.linear.softmax_rows import (
+    ResidualTerms,
+    class_sums,
+    integer_matrix,
+    residual_sums,
+)
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.typing import Codes, Floats
+
+MIN_SHARE = 1e-6
+"""Smallest share of the squared row length of an axis if public rows are labelled, so that the
+coefficients of the public rows are used along all axes."""
+
+BETWEEN_WEIGHT = 0.5
+"""Share of the estimated between-class covariance that is subtracted from the total covariance.
+Measured on the digits at 0, 0.3, 0.6, 0.8 and 1: accuracy falls by up to .1 beyond 0.6."""
+
+MAX_BETWEEN = 0.9
+"""Largest share of the variance along a direction that may lie between the labels."""
+
+MIN_COUNT = 0.05
+"""Smallest estimated number of rows of a label, in units of the mean number."""
+
+MIN_SIGNAL = 4
+"""Number of rows per label, in units of the length of the noise of a correction, that is needed for
+corrections."""
+
+PROXIMAL_WEIGHT, MAX_RELATIVE_ERROR = 0.25, 4.0
+"""Weight of the proximal penalty relative to the error of the public curvature, and largest
+relative error."""
+
+MAX_ITERATIONS = 40
+"""Largest number of iterations of the optimisation of one step."""
+
+
+def fit_softmax(
+    data: Dataset, ledger: Ledger, loss: SoftmaxGLMLoss, *, has_intercept: bool
+) -> LinearModel:
+    """Fit a linear model for more than two labels with the help of public rows.
+
+    1. From public rows: centre, scale and axes of the columns, the precision with which each axis
+       is measured, the clipping length, and the number of corrections.
+    2. First release: noisy sums of rows by label.
+    3. Start from the LDA of these sums. If public rows are labelled, start from the coefficients
+       of these rows, and take a step towards the sums.
+    4. Each correction releases the sum of clipped residuals, and takes a proximal step.
+    """
+    budget = make_stage_budget(ledger)
+    columns = DesignColumns.from_public(
+        data.schema, data.X_public, centred=has_intercept, bounded=data.bounded
+    )
+    labelled = data.targets.public.astype(np.int64)
+    is_labelled = len(np.unique(labelled)) > 1
+    basis = make_basis(
+        columns,
+        data,
+        ledger,
+        budget,
+        loss,
+        has_intercept=has_intercept,
+        min_share=MIN_SHARE if is_labelled else 0.0,
+    )
+    encoder = make_encoder(columns, basis, ledger, budget, loss, has_intercept=has_intercept)
+    sample = smoothed_sample(basis, encoder)
+    n_corrections = choose_steps(basis, encoder, ledger, budget, loss, data.n_private)
+    step = budget.fraction(Fraction(1, LABEL_WEIGHT + n_corrections))
+
+    first = StageBudget(LABEL_WEIGHT * step.amount, step.pure)
+    sums = release_class_sums(data, ledger, encoder, loss, first)
+    sample = sums.move_to_private_mean(sample, basis.mean_factor)
+    unmeasured = np.zeros((len(columns.scale), loss.n_margins))
+    fit = SoftmaxFit(sample, loss, basis, encoder, data.n_private)
+    if is_labelled:
+        rows = columns.standardised(data.X_labelled)
+        unmeasured = fit.start_from_labelled_rows(rows, labelled)
+        fit.step_towards_sums(sums)
+    else:
+        fit.start_from_class_sums(sums)
+    for _ in range(n_corrections):
+        fit.correct(data, ledger, step)
+    return fit.linear_model(unmeasured, n_corrections)
+
+
+def choose_steps(
+    basis: PublicBasis,
+    encoder: RowEncoder,
+    ledger: Ledger,
+    budget: StageBudget,
+    loss: SoftmaxGLMLoss,
+    n: int,
+) -> int:
+    """Return the number of corrections, a function of public numbers.
+
+    It grows with the number of rows per label, in units of the length of the noise.
+    """
+    n_axes = len(basis.scales)
+    if not n_axes:
+        return 0
+    sensitivity = correction_sensitivity(encoder.limit, loss.n_margins * (1 + n_axes))
+    noise = budget.variance(ledger.for_person(sensitivity)) / encoder.limit**2
+    energies = basis.scales**2 * basis.variances
+    n_effective = energies.sum() ** 2 / (energies**2).sum()  # number of axes, by their energy
+    rows_per_label = 2 * n / loss.n_margins
+    signal = rows_per_label / math.sqrt((1 + n_effective) * noise)
+    if signal <= MIN_SIGNAL:
+        return 0
+    return min(MAX_CORRECTIONS, 1 + math.ceil(math.log2(signal / MIN_SIGNAL)))
+
+
+def release_class_sums(
+    data: Dataset, ledger: Ledger, encoder: RowEncoder, loss: SoftmaxGLMLoss, budget: StageBudget
+) -> LabelSums:
+    """Release noisy sums of rows by label, in units of the clipping length."""
+    n_labels, first = loss.n_margins, encoder.first_coefficient
+    table = class_sums(data, encoder, n_labels)
+    noisy = ledger.add_noise(
+        table,
+        class_sum_sensitivity(encoder.limit, encoder.intercept, encoder.n_coefficients - 1),
+        budget.event,
+        name="noisy sums of rows by label",
+        proof=LINEAR_PROOF,
+    )
+    values = noisy.values / encoder.limit  # (n_labels, k)
+    noise = noisy.variance / encoder.limit**2
+    return LabelSums(
+        n=data.n_private,
+        sums=values[:, first:].T,
+        noise=noise,
+        row_sums=values[:, 1:].sum(axis=0),
+        row_noise=n_labels * noise,
+        residual_variance=1.0,
+    )
+
+
+class SoftmaxFit:
+    """Coefficients of all labels along the axes, which are refined by corrections."""
+
+    def __init__(
+        self,
+        sample: PublicDesign,
+        loss: SoftmaxGLMLoss,
+        basis: PublicBasis,
+        encoder: RowEncoder,
+        n: int,
+    ) -> None:
+        self.sample, self.loss, self.basis, self.encoder = sample, loss, basis, encoder
+        self.n = n
+        n_intercepts = 1 - encoder.first_coefficient
+        self.axes = slice(n_intercepts, None)
+        mean_weight = sample.weights.mean()
+        rows = sample.weighted[:, self.axes]
+        self.row_mean = rows.mean(axis=0) / max(mean_weight, 1e-12)  # (n_axes,)
+        second_moments = (rows * sample.plain[:, self.axes]).mean(axis=0) / max(mean_weight, 1e-12)
+        floor = 1e-12 * second_moments.max(initial=0) + 1e-300
+        self.row_variances = np.maximum(second_moments - self.row_mean**2, floor)
+        self.n_weighted = n * mean_weight  # expected sum of the weights of the private rows
+        # number of public rows that have the error of the covariance
+        self.n_public = n * n / (basis.mean_factor - n) if basis.mean_factor > n else math.inf
+        slopes = basis.design_variance / basis.scales**2
+        intercepts = np.full(n_intercepts, loss.slope_variance / encoder.intercept_value**2) if (
+            n_intercepts
+        ) else np.zeros(0)
+        # (k, n_labels): prior variances of the distance to the coefficients
+        self.variances = np.append(intercepts, slopes)[:, None] * np.ones(loss.n_margins)
+        self.mode = np.zeros_like(self.variances)
+
+    def start_from_class_sums(self, sums: LabelSums) -> None:
+        """Set the coefficients to those of an LDA with estimated class means."""
+        n_labels = self.loss.n_margins
+        counts = self._class_counts(sums)
+        shares = counts / counts.sum()
+        # 1. posterior means of the deviations of the class means, shape (n_axes, n_labels)
+        deviations = sums.sums[self.axes] / counts - self.row_mean[:, None]
+        error = sums.noise / counts**2 + self.row_variances[:, None] / counts
+        design = self.row_variances**2 * self.variances[self.axes, 0]
+        variances = evidence_variances(deviations, error, design)[:, None]
+        means = variances / (variances + error) * deviations
+        means -= (means @ shares)[:, None]
+        # 2. within-class covariance: total minus between, in whitened coordinates
+        n_axes = len(means)
+        public_error = min(1.0, n_axes / self.n_public)
+        total = self.row_variances + public_error * self.row_variances.mean() if n_axes else means
+        whitened = means * np.sqrt(shares) / np.sqrt(total)[:, None]
+        directions, lengths, _ = np.linalg.svd(whitened, full_matrices=False)
+        between = np.minimum(BETWEEN_WEIGHT * lengths**2, MAX_BETWEEN)
+        # inverse of 1 - between along these directions, by the Woodbury identity
+        white_means = means / np.sqrt(total)[:, None]
+        white = white_means + (directions * (between / (1 - between))) @ (directions.T @ white_means)
+        slopes = white / np.sqrt(total)[:, None]
+        # 3. intercepts
+        self.mode[self.axes] = slopes
+        if self.encoder.has_intercept:
+            margins = np.log(shares) - (means * slopes).sum(axis=0) / 2 - self.row_mean @ slopes
+            self.mode[0] = margins / self.encoder.intercept_value
+        self.mode -= self.mode.mean(axis=1, keepdims=True)
+
+    def _class_counts(self, sums: LabelSums) -> Floats:
+        """Return estimated sums of the weights of the rows of each label."""
+        n_labels = self.loss.n_margins
+        mean = self.n_weighted / n_labels
+        if not self.encoder.has_intercept:
+            return np.full(n_labels, max(mean, 1e-12))
+        noise = sums.noise / self.encoder.intercept_value**2
+        counts = sums.sums[0] / self.encoder.intercept_value
+        deviations = counts - counts.mean()
+        variance = max(0.0, float((deviations**2).sum()) / (n_labels - 1) - noise)
+        shrunk = mean + variance / (variance + noise) * deviations
+        return np.maximum(shrunk, max(MIN_COUNT * mean, 1e-12))
+
+    def start_from_labelled_rows(self, rows: Floats, labels: Codes) -> Floats:
+        """Set the coefficients to those of labelled public rows.
+
+        Return the coefficients of standardised columns along axes that are not measured.
+        """
+        basis, n_labels = self.basis, self.loss.n_margins
+        coordinates = rows @ basis.all_axes
+        if self.encoder.has_intercept:
+            intercepts = np.full(len(rows), self.encoder.intercept_value)
+            coordinates = np.column_stack([intercepts, coordinates])
+        n_intercepts = coordinates.shape[1] - basis.all_axes.shape[1]
+        prior = np.full(coordinates.shape[1], basis.design_variance)
+        prior[:n_intercepts] = self.variances[:n_intercepts, 0]
+        mode, variances = fit_labelled_softmax(coordinates, labels, self.loss, prior, n_intercepts)
+        is_measured = np.append(np.arange(n_intercepts), n_intercepts + basis.measured)
+        scales = np.append(np.ones(n_intercepts), basis.scales)[:, None]
+        self.mode = mode[is_measured] / scales
+        self.variances = variances[is_measured][:, None] / scales**2 * np.ones(n_labels)
+        all_slopes = mode[n_intercepts:].copy()
+        all_slopes[basis.measured] = 0
+        return np.asarray(basis.all_axes @ all_slopes)
+
+    def step_towards_sums(self, sums: LabelSums) -> None:
+        """Take a step along the difference of the class sums and their public expectation."""
+        n, sample = self.n, self.sample
+        means = self.loss.mean(sample.plain @ self.mode)
+        gradient = sums.sums - n / len(means) * (sample.weighted.T @ means)
+        # variances of the products of rows and probabilities, shape (k, n_labels)
+        second_moments = (sample.weighted_squares.T @ means**2) / len(means)
+        first_moments = (sample.weighted.T @ means) / len(means)
+        variances = np.maximum(0, second_moments - first_moments**2)
+        self._step(gradient, sums.noise + self.basis.public_factor * variances)
+
+    def correct(self, data: Dataset, ledger: Ledger, budget: StageBudget) -> None:
+        """Release the sum of clipped residuals at the current coefficients, and take a step."""
+        encoder, n_labels = self.encoder, self.loss.n_margins
+        n_entries = encoder.n_coefficients * n_labels
+        sensitivity = correction_sensitivity(encoder.limit, n_entries)
+        relative_noise = budget.variance(ledger.for_person(sensitivity)) / encoder.limit**2
+        length = self._clipping_length(relative_noise)
+        padding = ((encoder.first_coefficient, 0), (0, 0))
+        coefficients, exponent = integer_matrix(np.pad(self.mode, padding), encoder.limit)
+        factor = 1 / (MEAN_UNIT * length)
+        terms = ResidualTerms(self.loss, coefficients, exponent, factor, encoder.limit)
+        noisy = ledger.add_noise(
+            residual_sums(data, encoder, terms),
+            sensitivity,
+            budget.event,
+            name="noisy sum of clipped residuals",
+            proof=LINEAR_PROOF,
+        )
+        unit = length / encoder.limit
+        gradient = unit * noisy.values[:, encoder.first_coefficient :].T
+        self._step(gradient, np.full(gradient.shape, noisy.variance * unit**2))
+
+    def _clipping_length(self, relative_noise: float) -> float:
+        """Return the length of residuals times rows at which they are clipped.
+
+        It minimises the noise plus the error of what clipping removes, if labels follow the current
+        model. The lengths are those of public rows with every label.
+        """
+        sample, n_labels = self.sample, self.loss.n_margins
+        means = self.loss.mean(sample.plain @ self.mode)
+        squared_residuals = 1 - 2 * means + (means**2).sum(axis=1)[:, None]
+        row_lengths = np.sqrt(sample.weighted_squares.sum(axis=1))
+        lengths = np.sqrt(np.maximum(0, squared_residuals)) * row_lengths[:, None]
+        order = np.argsort(lengths, axis=None)
+        lengths, probabilities = lengths.ravel()[order], means.ravel()[order] / len(means)
+        levels = np.cumsum(probabilities)
+        candidates = np.maximum(np.interp(CLIPPING_LEVELS, levels, lengths), 1e-6)
+        energies = self.basis.scales**2 * self.basis.variances
+        n_axes = energies.sum() ** 2 / (energies**2).sum() if len(energies) else 0.0
+        noise = relative_noise * (1 + n_axes) * (n_labels - 1)
+        errors = []
+        for length in candidates:
+            removed = np.maximum(0, lengths - length)
+            removed_variance = self.basis.public_factor * float(probabilities @ removed**2)
+            errors.append(noise * length**2 + removed_variance)
+        return float(candidates[np.argmin(errors)])
+
+    def _step(self, gradient: Floats, noise: Floats) -> None:
+        """Move the coefficients along a noisy gradient of the log-likelihood.
+
+        The step minimises the public loss, with its gradient replaced by the given one, plus two
+        penalties of the distance: one for noise, and one for the error of the public curvature.
+        """
+        n, sample, loss = self.n, self.sample, self.loss
+        n_labels = loss.n_margins
+        centred = gradient - gradient.mean(axis=1, keepdims=True)
+        noise = noise * (1 - 1 / n_labels)
+        start = self.mode
+        means = loss.mean(sample.plain @ start)
+        # one curvature for all labels, shape (k, 1)
+        mean_curvature = float((sample.weights @ loss.curvature(means)) / len(means))
+        squares = self.row_variances
+        if self.encoder.has_intercept:
+            squares = np.append(self.encoder.intercept_value**2, squares)
+        information = np.maximum(n * mean_curvature * squares, 1e-12)[:, None]
+        error = noise + information  # noise and sampling error of the gradient
+        signal = information**2 * self.variances
+        factor = misfit(centred.ravel(), signal.ravel(), error.ravel())
+        ridge = error / (information * factor * self.variances)
+        relative_error = len(squares) * n_labels / (4 * self.n_public)
+        proximal = PROXIMAL_WEIGHT * min(MAX_RELATIVE_ERROR, relative_error) * information
+        self.mode = _proximal_step(
+            sample, loss, start=start, gradient=centred, penalty=ridge + proximal, n=n
+        )
+
+    def linear_model(self, unmeasured: Floats, n_corrections: int) -> LinearModel:
+        """Return the coefficients of the design columns, for all labels."""
+        encoder = self.encoder
+        slopes = encoder.basis @ self.mode[self.axes] + unmeasured  # (n_design, n_labels)
+        slopes[np.isinf(encoder.columns.scale)] = 0
+        intercept = np.zeros(self.loss.n_margins)
+        if encoder.has_intercept:
+            intercept = encoder.intercept_value * self.mode[0]
+        return LinearModel(encoder.columns, slopes.T, intercept, n_corrections)
+
+
+def evidence_variances(values: Floats, errors: Floats, design: Floats) -> Floats:
+    """Return prior variances of values with given error variances, by maximum evidence.
+
+    Axes of a dyadic block share the factor on the design variances. Shapes: values and errors
+    (n_axes, n_labels), design (n_axes,).
+    """
+    if not len(design):
+        return design
+    blocks = np.floor(np.log2(1 + np.arange(len(design)))).astype(np.int64)
+
+    def negative_evidence(log_factors: Floats) -> float:
+        """Return minus the log evidence and the log prior of the log factors."""
+        total = (design * np.exp(log_factors[blocks]))[:, None] + errors
+        terms = np.log(total) + values**2 / total
+        steps = np.diff(log_factors) / WALK_SD
+        penalty = (log_factors[0] / BLOCK_SD) ** 2 + (steps**2).sum()
+        return float(terms.sum() + penalty) / 2
+
+    n_blocks = int(blocks[-1]) + 1
+    limits = [(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE)] * n_blocks
+    best = minimize(
+        negative_evidence, np.zeros(n_blocks), method="L-BFGS-B", bounds=limits
+    )
+    return np.asarray(design * np.exp(best.x[blocks]))
+
+
+def _proximal_step(
+    sample: PublicDesign,
+    loss: SoftmaxGLMLoss,
+    *,
+    start: Floats,
+    gradient: Floats,
+    penalty: Floats,
+    n: int,
+) -> Floats:
+    """Return the coefficients that minimise the public loss with the given gradient at the start.
+
+    The loss of the public rows is scaled to n rows, and the penalty is quadratic.
+    """
+    scale, factor = 1 / np.sqrt(penalty), n / len(sample.weights)
+    start_sums = factor * (sample.weighted.T @ loss.mean(sample.plain @ start))
+    target = start_sums + gradient
+
+    def objective(scaled: Floats) -> tuple[float, Floats]:
+        """Return the penalised loss of scaled coefficients, and its gradient."""
+        coefficients = scaled.reshape(start.shape) * scale
+        margins = sample.plain @ coefficients
+        distance = coefficients - start
+        value = factor * float(sample.weights @ loss.log_partition(margins))
+        value += float((penalty * distance**2).sum()) / 2 - float((target * coefficients).sum())
+        sums = factor * (sample.weighted.T @ loss.mean(margins))
+        slope = sums - target + penalty * distance
+        return value, (slope * scale).ravel()
+
+    solution = minimize(
+        objective,
+        (start / scale).ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": MAX_ITERATIONS},
+    )
+    mode = solution.x.reshape(start.shape) * scale
+    return np.asarray(mode - mode.mean(axis=1, keepdims=True))
+
+
+def fit_labelled_softmax(
+    rows: Floats, labels: Codes, loss: SoftmaxGLMLoss, variances: Floats, n_intercepts: int
+) -> tuple[Floats, Floats]:
+    """Return the coefficients given labelled rows, and their posterior variances per axis.
+
+    The prior variances of the slopes are a factor times those of the design, by cross-validation.
+    """
+    k, n_labels = rows.shape[1], loss.n_margins
+    indicators = (labels[:, None] == np.arange(n_labels)).astype(np.float64)
+    order = np.random.default_rng(0).permutation(len(rows))[:MAX_VALIDATION_ROWS]
+    folds = np.arange(len(order)) % N_FOLDS
+    is_slope = np.arange(k) >= n_intercepts
+    zeros = np.zeros((k, n_labels))
+
+    def mode(positions: Codes, ridge: Floats, start: Floats) -> Floats:
+        """Return the coefficients that minimise the penalised loss of some rows."""
+        part = rows[positions]
+        sample = PublicDesign(part, part, np.ones(len(part)))
+        # the gradient at 0, where all probabilities are equal
+        gradient = part.T @ (indicators[positions] - 1 / n_labels)
+        penalty = ridge[:, None] + zeros
+        return _proximal_step(
+            sample, loss, start=zeros, gradient=gradient, penalty=penalty, n=len(part)
+        )
+
+    best_loss, best_factor = np.inf, 1.0
+    for factor in PRIOR_FACTORS:
+        ridge = np.where(is_slope, 1 / (factor * variances), 1 / variances)
+        total = 0.0
+        for fold in range(N_FOLDS):
+            fitted, held_out = order[folds != fold], order[folds == fold]
+            margins = rows[held_out] @ mode(fitted, ridge, zeros)
+            losses = loss.log_partition(margins) - margins[np.arange(len(held_out)), labels[held_out]]
+            total += float(losses.sum())
+        if total >= best_loss:
+            break
+        best_loss, best_factor = total, factor
+    ridge = np.where(is_slope, 1 / (best_factor * variances), 1 / variances)
+    coefficients = mode(np.arange(len(rows)), ridge, zeros)
+    curvatures = loss.curvature(loss.mean(rows @ coefficients))
+    return coefficients, 1 / (curvatures @ rows**2 + ridge)
