@@ -25,7 +25,6 @@ from skpublicdp.linear.coefficient_posterior import (
     PRIOR_FACTORS,
     WALK_SD,
     PublicDesign,
-    misfit,
 )
 from skpublicdp.linear.design_columns import DesignColumns
 from skpublicdp.linear.glm_loss import MEAN_UNIT, SoftmaxGLMLoss
@@ -77,6 +76,10 @@ PROXIMAL_WEIGHT, MAX_RELATIVE_ERROR = 0.25, 4.0
 """Weight of the proximal penalty relative to the error of the public curvature, and largest
 relative error."""
 
+MAX_DISAGREEMENT = 2.0
+"""Number of standard deviations by which the log-likelihood of the coefficients of public rows may
+be below that of coefficients 0."""
+
 MAX_ITERATIONS = 40
 """Largest number of iterations of the optimisation of one step."""
 
@@ -116,17 +119,16 @@ def fit_softmax(
     first = StageBudget(LABEL_WEIGHT * step.amount, step.pure)
     sums = release_class_sums(data, ledger, encoder, loss, first)
     sample = sums.move_to_private_mean(sample, basis.mean_factor)
-    unmeasured = np.zeros((len(columns.scale), loss.n_margins))
     fit = SoftmaxFit(sample, loss, basis, encoder, data.n_private)
     if is_labelled:
-        rows = columns.standardised(data.X_labelled)
-        unmeasured = fit.start_from_labelled_rows(rows, labelled)
+        fit.start_from_labelled_rows(columns.standardised(data.X_labelled), labelled)
+    if is_labelled and fit.agrees_with(sums):
         fit.step_towards_sums(sums)
     else:
         fit.start_from_class_sums(sums)
     for _ in range(n_corrections):
         fit.correct(data, ledger, step)
-    return fit.linear_model(unmeasured, n_corrections)
+    return fit.linear_model(n_corrections)
 
 
 def choose_steps(
@@ -209,12 +211,22 @@ class SoftmaxFit:
             n_intercepts
         ) else np.zeros(0)
         # (k, n_labels): prior variances of the distance to the coefficients
-        self.variances = np.append(intercepts, slopes)[:, None] * np.ones(loss.n_margins)
+        self.design_variances = np.append(intercepts, slopes)[:, None] * np.ones(loss.n_margins)
+        self.variances = self.design_variances
         self.mode = np.zeros_like(self.variances)
+        # (n_design, n_labels): coefficients of standardised columns along axes not measured
+        self.unmeasured = np.zeros((len(basis.all_axes), loss.n_margins))
+
+    def _squares(self) -> Floats:
+        """Return the mean squares of the columns of centred rows, shape (k,)."""
+        if not self.encoder.has_intercept:
+            return self.row_variances
+        return np.append(self.encoder.intercept_value**2, self.row_variances)
 
     def start_from_class_sums(self, sums: LabelSums) -> None:
         """Set the coefficients to those of an LDA with estimated class means."""
-        n_labels = self.loss.n_margins
+        self.variances = self.design_variances
+        self.unmeasured = np.zeros_like(self.unmeasured)
         counts = self._class_counts(sums)
         shares = counts / counts.sum()
         # 1. posterior means of the deviations of the class means, shape (n_axes, n_labels)
@@ -255,11 +267,8 @@ class SoftmaxFit:
         shrunk = mean + variance / (variance + noise) * deviations
         return np.maximum(shrunk, max(MIN_COUNT * mean, 1e-12))
 
-    def start_from_labelled_rows(self, rows: Floats, labels: Codes) -> Floats:
-        """Set the coefficients to those of labelled public rows.
-
-        Return the coefficients of standardised columns along axes that are not measured.
-        """
+    def start_from_labelled_rows(self, rows: Floats, labels: Codes) -> None:
+        """Set the coefficients to those of labelled public rows."""
         basis, n_labels = self.basis, self.loss.n_margins
         coordinates = rows @ basis.all_axes
         if self.encoder.has_intercept:
@@ -272,10 +281,28 @@ class SoftmaxFit:
         is_measured = np.append(np.arange(n_intercepts), n_intercepts + basis.measured)
         scales = np.append(np.ones(n_intercepts), basis.scales)[:, None]
         self.mode = mode[is_measured] / scales
-        self.variances = variances[is_measured][:, None] / scales**2 * np.ones(n_labels)
+        posterior = variances[is_measured][:, None] / scales**2 * np.ones(n_labels)
+        self.variances = np.minimum(self.design_variances, posterior)
         all_slopes = mode[n_intercepts:].copy()
         all_slopes[basis.measured] = 0
-        return np.asarray(basis.all_axes @ all_slopes)
+        self.unmeasured = basis.all_axes @ all_slopes
+
+    def agrees_with(self, sums: LabelSums) -> bool:
+        """Indicate whether the class sums do not contradict the coefficients of the public rows.
+
+        They do if the estimated log-likelihood is significantly below that of coefficients 0. The
+        coefficients are shrunk along axes with much noise.
+        """
+        sample, n_labels = self.sample, self.loss.n_margins
+        information = self.n * self.loss.curvature_at_zero * self._squares()
+        signal = information[:, None] ** 2 * self.design_variances
+        trial = signal / (signal + sums.noise) * self.mode
+        log_partitions = self.loss.log_partition(sample.plain @ trial) - math.log(n_labels)
+        costs = sample.weights * log_partitions
+        gain = float((sums.sums * trial).sum()) - self.n * costs.mean()
+        variance = sums.noise * float((trial**2).sum())
+        variance += self.basis.public_factor * float(costs.var())
+        return bool(gain > -MAX_DISAGREEMENT * math.sqrt(variance))
 
     def step_towards_sums(self, sums: LabelSums) -> None:
         """Take a step along the difference of the class sums and their public expectation."""
@@ -349,24 +376,20 @@ class SoftmaxFit:
         means = loss.mean(sample.plain @ start)
         # one curvature for all labels, shape (k, 1)
         mean_curvature = float((sample.weights @ loss.curvature(means)) / len(means))
-        squares = self.row_variances
-        if self.encoder.has_intercept:
-            squares = np.append(self.encoder.intercept_value**2, squares)
+        squares = self._squares()
         information = np.maximum(n * mean_curvature * squares, 1e-12)[:, None]
         error = noise + information  # noise and sampling error of the gradient
-        signal = information**2 * self.variances
-        factor = misfit(centred.ravel(), signal.ravel(), error.ravel())
-        ridge = error / (information * factor * self.variances)
+        ridge = error / (information * self.variances)
         relative_error = len(squares) * n_labels / (4 * self.n_public)
         proximal = PROXIMAL_WEIGHT * min(MAX_RELATIVE_ERROR, relative_error) * information
         self.mode = _proximal_step(
             sample, loss, start=start, gradient=centred, penalty=ridge + proximal, n=n
         )
 
-    def linear_model(self, unmeasured: Floats, n_corrections: int) -> LinearModel:
+    def linear_model(self, n_corrections: int) -> LinearModel:
         """Return the coefficients of the design columns, for all labels."""
         encoder = self.encoder
-        slopes = encoder.basis @ self.mode[self.axes] + unmeasured  # (n_design, n_labels)
+        slopes = encoder.basis @ self.mode[self.axes] + self.unmeasured  # (n_design, n_labels)
         slopes[np.isinf(encoder.columns.scale)] = 0
         intercept = np.zeros(self.loss.n_margins)
         if encoder.has_intercept:
