@@ -132,15 +132,25 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         -------
         str
             The intercept and the ten coefficients with the largest effect of one standard deviation
-            of the public rows, followed by the number of the remaining ones. The text may be
-            published.
+            of the public rows, followed by the number of the remaining ones. With more than two
+            labels, there is one list per label. The text may be published.
         """
         check_is_fitted(self)
-        slopes, coefficients = self._model.slopes, np.ravel(self.coef_)
+        slopes, coefficients = np.atleast_2d(self._model.slopes), np.atleast_2d(self.coef_)
+        intercepts = np.atleast_1d(self.intercept_)
+        descriptions = [
+            self._describe(self._predicted_quantity(position), *margin)
+            for position, margin in enumerate(zip(slopes, coefficients, intercepts, strict=True))
+        ]
+        return "\n".join(descriptions)
+
+    def _describe(
+        self, quantity: str, slopes: Floats, coefficients: Floats, intercept: float
+    ) -> str:
+        """Describe one row of coefficients."""
         ranking = np.argsort(-np.abs(slopes), kind="stable")
         ranking = ranking[slopes[ranking] != 0]
-        intercept = float(np.ravel(self.intercept_)[0])
-        lines = [f"{self._predicted_quantity()}: {intercept:+.3g} if all columns are 0"]
+        lines = [f"{quantity}: {intercept:+.3g} if all columns are 0"]
         for index in ranking[:MAX_EXPLAINED]:
             lines.append(f"  {coefficients[index]:+.3g} × {self.coef_names_[index]}")
         n_remaining = len(ranking) - MAX_EXPLAINED
@@ -148,8 +158,8 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             lines.append(f"  ... ({n_remaining} smaller terms)")
         return "\n".join(lines)
 
-    def _predicted_quantity(self) -> str:
-        """Return the name of the quantity that the linear model predicts."""
+    def _predicted_quantity(self, position: int) -> str:
+        """Return the name of the quantity that a row of coefficients predicts."""
         raise NotImplementedError
 
     @property

@@ -300,7 +300,9 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
             return fit_softmax(data, ledger, softmax_loss, has_intercept=has_intercept)
         return super()._fit_model(data, ledger, loss, has_intercept)
 
-    def _predicted_quantity(self) -> str:
+    def _predicted_quantity(self, position: int) -> str:
+        if len(self.classes_) > 2:
+            return f"margin of {self.classes_[position]}"
         return f"log-odds of {self.classes_[1]}"
 
     def _rule(self) -> Rule:
