@@ -68,7 +68,6 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         *,
         label_assumption: str = "",
         has_intercept: bool = True,
-        check_targets: Callable[[Dataset], None] | None = None,
         **inputs: Any,
     ) -> Dataset:
         """Fit the model, set the attributes shared by both estimators, and return the data set.
@@ -81,8 +80,6 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             Fact about the labels that may be known, to be listed in the receipt.
         has_intercept : bool, default=True
             Whether to fit an intercept.
-        check_targets : callable, optional
-            Function that raises an error for unsupported targets.
         **inputs
             `X_public`, `y_public`, `is_public` and `groups`.
         """
@@ -98,8 +95,6 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             use_reference=True,
             **inputs,
         )
-        if check_targets is not None:
-            check_targets(data)
         ledger.read(data.n_private, data.n_public)
         self._model = self._fit_model(data, ledger, loss, has_intercept)
         self._schema = data.schema
@@ -179,7 +174,8 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         zero = np.array([float(offsets[source]) for source in model.columns.sources])
         is_number = np.array(model.columns.codes) < 0
         centre = model.columns.centre + np.where(is_number, zero, 0.0)
-        return model.intercept - model.coefficients @ centre
+        intercept = model.intercept - model.coefficients @ centre
+        return float(intercept) if np.ndim(intercept) == 0 else intercept
 
     def __sklearn_tags__(self) -> Any:
         """Declare that missing values, categories and strings are supported."""

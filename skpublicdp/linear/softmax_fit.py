@@ -8,7 +8,6 @@ noisy sums of clipped residuals, each followed by a proximal step. Proofs: docs/
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -67,6 +66,9 @@ MAX_BETWEEN = 0.9
 
 MIN_COUNT = 0.05
 """Smallest estimated number of rows of a label, in units of the mean number."""
+
+COUNT_ERROR = 0.1
+"""Relative error with which public rows predict the sum of the weights of private rows."""
 
 MIN_SAMPLING_RATIO = 0.1
 """Sampling variance of class sums, in units of the noise variance of a correction that spends the
@@ -200,23 +202,22 @@ class SoftmaxFit:
     ) -> None:
         self.sample, self.loss, self.basis, self.encoder = sample, loss, basis, encoder
         self.n = n
-        n_intercepts = 1 - encoder.first_coefficient
-        self.axes = slice(n_intercepts, None)
-        mean_weight = sample.weights.mean()
+        self.axes = slice(1 - encoder.first_coefficient, None)  # coefficients of axes
+        mean_weight = max(sample.weights.mean(), 1e-12)
         rows = sample.weighted[:, self.axes]
-        self.row_mean = rows.mean(axis=0) / max(mean_weight, 1e-12)  # (n_axes,)
-        second_moments = (rows * sample.plain[:, self.axes]).mean(axis=0) / max(mean_weight, 1e-12)
+        self.row_mean = rows.mean(axis=0) / mean_weight  # (n_axes,)
+        second_moments = (rows * sample.plain[:, self.axes]).mean(axis=0) / mean_weight
         floor = 1e-12 * second_moments.max(initial=0) + 1e-300
         self.row_variances = np.maximum(second_moments - self.row_mean**2, floor)
         self.n_weighted = n * mean_weight  # expected sum of the weights of the private rows
         # number of public rows that have the error of the covariance
         self.n_public = n * n / (basis.mean_factor - n) if basis.mean_factor > n else math.inf
-        slopes = basis.design_variance / basis.scales**2
-        intercepts = np.full(n_intercepts, loss.slope_variance / encoder.intercept_value**2) if (
-            n_intercepts
-        ) else np.zeros(0)
+        variances = basis.design_variance / basis.scales**2
+        if encoder.has_intercept:
+            margin_variance = loss.slope_variance / encoder.intercept_value**2
+            variances = np.append(margin_variance, variances)
         # (k, n_labels): prior variances of the distance to the coefficients
-        self.design_variances = np.append(intercepts, slopes)[:, None] * np.ones(loss.n_margins)
+        self.design_variances = variances[:, None] * np.ones(loss.n_margins)
         self.variances = self.design_variances
         self.mode = np.zeros_like(self.variances)
         # (n_design, n_labels): coefficients of standardised columns along axes not measured
@@ -245,13 +246,13 @@ class SoftmaxFit:
         n_axes = len(means)
         public_error = min(1.0, n_axes / self.n_public)
         total = self.row_variances + public_error * self.row_variances.sum() / max(1, n_axes)
-        whitened = means * np.sqrt(shares) / np.sqrt(total)[:, None]
-        directions, lengths, _ = np.linalg.svd(whitened, full_matrices=False)
+        whitened = means / np.sqrt(total)[:, None]
+        directions, lengths, _ = np.linalg.svd(whitened * np.sqrt(shares), full_matrices=False)
         between = np.minimum(BETWEEN_WEIGHT * lengths**2, MAX_BETWEEN)
-        # inverse of 1 - between along these directions, by the Woodbury identity
-        white_means = means / np.sqrt(total)[:, None]
-        white = white_means + (directions * (between / (1 - between))) @ (directions.T @ white_means)
-        slopes = white / np.sqrt(total)[:, None]
+        # inverse of the within-class covariance along these directions (Woodbury identity)
+        along = directions.T @ whitened  # (n_directions, n_labels)
+        whitened += (directions * (between / (1 - between))) @ along
+        slopes = whitened / np.sqrt(total)[:, None]
         # 3. intercepts
         self.mode[self.axes] = slopes
         if self.encoder.has_intercept:
@@ -267,10 +268,14 @@ class SoftmaxFit:
             return np.full(n_labels, max(mean, 1e-12))
         noise = sums.noise / self.encoder.intercept_value**2
         counts = sums.sums[0] / self.encoder.intercept_value
+        # the mean, which public rows predict up to a relative error
+        mean_variance = (COUNT_ERROR * mean) ** 2
+        gain = mean_variance / (mean_variance + noise / n_labels)
+        mean += gain * (counts.mean() - mean)
         deviations = counts - counts.mean()
         variance = max(0.0, float((deviations**2).sum()) / (n_labels - 1) - noise)
         shrunk = mean + variance / (variance + noise) * deviations
-        return np.maximum(shrunk, max(MIN_COUNT * mean, 1e-12))
+        return np.maximum(shrunk, max(MIN_COUNT * self.n_weighted / n_labels, 1e-12))
 
     def start_from_labelled_rows(self, rows: Floats, labels: Codes) -> None:
         """Set the coefficients to those of labelled public rows."""
@@ -340,7 +345,8 @@ class SoftmaxFit:
         )
         unit = length / encoder.limit
         gradient = unit * noisy.values[:, encoder.first_coefficient :].T
-        self._step(gradient, np.full(gradient.shape, noisy.variance * unit**2))
+        noise = float(noisy.variance) * unit**2
+        self._step(gradient, np.full_like(self.mode, noise))
 
     def _clipping_length(self, relative_noise: float) -> float:
         """Return the length of residuals times rows at which they are clipped.
@@ -383,8 +389,8 @@ class SoftmaxFit:
         information = np.maximum(n * mean_curvature * squares, 1e-12)[:, None]
         error = noise + information  # noise and sampling error of the gradient
         ridge = error / (information * self.variances)
-        proximal = PROXIMAL_WEIGHT * start.size / self.n_public
-        proximal = min(MAX_PROXIMAL, proximal) * information
+        weight = min(MAX_PROXIMAL, PROXIMAL_WEIGHT * start.size / self.n_public)
+        proximal = weight * information
         self.mode = _proximal_step(
             sample, loss, start=start, gradient=centred, penalty=ridge + proximal, n=n
         )
@@ -420,9 +426,7 @@ def evidence_variances(values: Floats, errors: Floats, design: Floats) -> Floats
 
     n_blocks = int(blocks[-1]) + 1
     limits = [(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE)] * n_blocks
-    best = minimize(
-        negative_evidence, np.zeros(n_blocks), method="L-BFGS-B", bounds=limits
-    )
+    best = minimize(negative_evidence, np.zeros(n_blocks), method="L-BFGS-B", bounds=limits)
     return np.asarray(design * np.exp(best.x[blocks]))
 
 
@@ -497,7 +501,9 @@ def fit_labelled_softmax(
         for fold in range(N_FOLDS):
             fitted, held_out = order[folds != fold], order[folds == fold]
             margins = rows[held_out] @ mode(fitted, ridge, zeros)
-            losses = loss.log_partition(margins) - margins[np.arange(len(held_out)), labels[held_out]]
+            losses = (
+                loss.log_partition(margins) - margins[np.arange(len(held_out)), labels[held_out]]
+            )
             total += float(losses.sum())
         if total >= best_loss:
             break
