@@ -23,13 +23,16 @@ from skpublicdp.typing import Codes, Floats
 
 
 class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPrivateLinear):
-    """Differentially private logistic regression for two labels.
+    """Differentially private logistic regression, or softmax regression for more than two labels.
 
     The estimator is intended for embeddings of texts and images and for other tables with many
     numbers. The principal axes of the rows, and the curvature of the likelihood, are estimated from
     public rows, which need no labels. A noisy sum of the private rows times their labels is
     released along these axes, with most precision where the rows vary most. Further releases
     correct the public estimates if their error is larger than the noise.
+
+    With more than two labels, the sum of the rows of each label is released, and further releases
+    are noisy sums of clipped residuals times rows.
 
     Parameters
     ----------
@@ -41,7 +44,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
     fit_intercept : bool, default=True
         Whether to fit an intercept. Without an intercept, the rows are not centred.
     classes : array-like, default=None
-        Both possible labels. By default, these are all labels in `y` and all public labels, in
+        All possible labels. By default, these are all labels in `y` and all public labels, in
         which case the set of labels is not protected.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest values of the numeric columns. The bounds must not depend on private
@@ -61,17 +64,18 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
 
     Attributes
     ----------
-    coef_ : ndarray of float64, shape (1, n_coefficients)
-        Coefficients of the log-odds of the second label. There is one coefficient per numeric
-        column, and one per category of every other column.
-    intercept_ : ndarray of float64, shape (1,)
-        Log-odds of a row whose columns are all 0.
+    coef_ : ndarray of float64, shape (1, n_coefficients) or (n_classes, n_coefficients)
+        Coefficients of the log-odds of the second label. With more than two labels, there is one
+        row of coefficients per label. There is one coefficient per numeric column, and one per
+        category of every other column.
+    intercept_ : ndarray of float64, shape (1,) or (n_classes,)
+        Log-odds of a row whose columns are all 0. With more than two labels, margins of this row.
     coef_names_ : ndarray of str, shape (n_coefficients,)
         Name of each coefficient: the name of a numeric column, or ``column=category``.
-    classes_ : ndarray, shape (2,)
-        Sorted array of both labels.
+    classes_ : ndarray, shape (n_classes,)
+        Sorted array of all labels.
     n_corrections_ : int
-        Number of releases that correct public estimates, chosen from public numbers.
+        Number of releases after the first one, chosen from public numbers.
     guarantee_ : None
         Always ``None``, since no theorem bounds the population error.
     guarantee_reason_ : str
@@ -101,7 +105,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
     See Also
     --------
     SemiPrivateLinearRegression : Linear model of numeric outcomes.
-    SemiPrivateBoostingClassifier : Additive model for tables of few columns, and for more labels.
+    SemiPrivateBoostingClassifier : Additive model for tables of few columns.
 
     Notes
     -----
@@ -206,9 +210,8 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid, or if there are more than two labels. The error
-            message contains no private values. The error is also raised if `epsilon` is too small
-            for noise to be drawn.
+            If a parameter or an input is invalid. The error message contains no private values. The
+            error is also raised if `epsilon` is too small for noise to be drawn.
         PrivacyBudgetError
             If `budget` is insufficient.
         """
@@ -231,7 +234,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         return self
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the log-odds of the second label.
+        """Return the log-odds of the second label, or the margins of all labels if there are more.
 
         Parameters
         ----------
@@ -240,8 +243,9 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
 
         Returns
         -------
-        ndarray of float64, shape (n,)
-            Log-odds of the second label.
+        ndarray of float64, shape (n,) or (n, n_classes)
+            Log-odds of the second label. With more than two labels, margins whose softmax is the
+            probability of each label.
         """
         return predict_batches(self, X, self._prediction_rule(lambda margins: margins))
 
@@ -255,7 +259,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
 
         Returns
         -------
-        ndarray of float64, shape (n, 2)
+        ndarray of float64, shape (n, n_classes)
             Probabilities.
         """
         return predict_batches(self, X, self._prediction_rule(_probabilities))
@@ -270,7 +274,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
 
         Returns
         -------
-        ndarray of float64, shape (n, 2)
+        ndarray of float64, shape (n, n_classes)
             Logarithms of probabilities.
         """
         return predict_batches(self, X, self._prediction_rule(_log_probabilities))
@@ -286,7 +290,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         ndarray, shape (n,)
-            The more probable label of each row.
+            The most probable label of each row.
         """
         return predict_batches(self, X, self._rule())
 
