@@ -204,20 +204,25 @@ class SoftmaxFit:
         self.n = n
         self.axes = slice(1 - encoder.first_coefficient, None)  # coefficients of axes
         mean_weight = max(sample.weights.mean(), 1e-12)
-        rows = sample.weighted[:, self.axes]
+        rows, plain = sample.weighted[:, self.axes], sample.plain[:, self.axes]
+        products = rows * plain
         self.row_mean = rows.mean(axis=0) / mean_weight  # (n_axes,)
-        second_moments = (rows * sample.plain[:, self.axes]).mean(axis=0) / mean_weight
-        floor = 1e-12 * second_moments.max(initial=0) + 1e-300
-        self.row_variances = np.maximum(second_moments - self.row_mean**2, floor)
+        second_moments = products.mean(axis=0) / mean_weight
+        largest = second_moments.max(initial=0)
+        floor = 1e-12 * largest + 1e-300
+        row_variances = second_moments - self.row_mean**2
+        self.row_variances = np.maximum(row_variances, floor)
         self.n_weighted = n * mean_weight  # expected sum of the weights of the private rows
         # number of public rows that have the error of the covariance
-        self.n_public = n * n / (basis.mean_factor - n) if basis.mean_factor > n else math.inf
+        excess = basis.mean_factor - n
+        self.n_public = n * n / excess if excess > 0 else math.inf
         variances = basis.design_variance / basis.scales**2
         if encoder.has_intercept:
             margin_variance = loss.slope_variance / encoder.intercept_value**2
             variances = np.append(margin_variance, variances)
         # (k, n_labels): prior variances of the distance to the coefficients
-        self.design_variances = variances[:, None] * np.ones(loss.n_margins)
+        ones = np.ones(loss.n_margins)
+        self.design_variances = variances[:, None] * ones
         self.variances = self.design_variances
         self.mode = np.zeros_like(self.variances)
         # (n_design, n_labels): coefficients of standardised columns along axes not measured
@@ -236,27 +241,35 @@ class SoftmaxFit:
         counts = self._class_counts(sums)
         shares = counts / counts.sum()
         # 1. posterior means of the deviations of the class means, shape (n_axes, n_labels)
-        deviations = sums.sums[self.axes] / counts - self.row_mean[:, None]
-        error = sums.noise / counts**2 + self.row_variances[:, None] / counts
+        class_means = sums.sums[self.axes] / counts
+        deviations = class_means - self.row_mean[:, None]
+        sampling = self.row_variances[:, None] / counts
+        error = sums.noise / counts**2 + sampling
         design = self.row_variances**2 * self.variances[self.axes, 0]
         variances = evidence_variances(deviations, error, design)[:, None]
-        means = variances / (variances + error) * deviations
+        gain = variances / (variances + error)
+        means = gain * deviations
         means -= (means @ shares)[:, None]
         # 2. within-class covariance: total minus between, in whitened coordinates
         n_axes = len(means)
         public_error = min(1.0, n_axes / self.n_public)
-        total = self.row_variances + public_error * self.row_variances.sum() / max(1, n_axes)
-        whitened = means / np.sqrt(total)[:, None]
-        directions, lengths, _ = np.linalg.svd(whitened * np.sqrt(shares), full_matrices=False)
+        mean_variance = self.row_variances.sum() / max(1, n_axes)
+        total = self.row_variances + public_error * mean_variance
+        deviation = np.sqrt(total)[:, None]
+        whitened = means / deviation
+        root = whitened * np.sqrt(shares)  # its square is the between-class covariance
+        directions, lengths, _ = np.linalg.svd(root, full_matrices=False)
         between = np.minimum(BETWEEN_WEIGHT * lengths**2, MAX_BETWEEN)
         # inverse of the within-class covariance along these directions (Woodbury identity)
         along = directions.T @ whitened  # (n_directions, n_labels)
-        whitened += (directions * (between / (1 - between))) @ along
-        slopes = whitened / np.sqrt(total)[:, None]
+        weights = between / (1 - between)
+        whitened += (directions * weights) @ along
+        slopes = whitened / deviation
         # 3. intercepts
         self.mode[self.axes] = slopes
         if self.encoder.has_intercept:
-            margins = np.log(shares) - (means * slopes).sum(axis=0) / 2 - self.row_mean @ slopes
+            half_squares = (means * slopes).sum(axis=0) / 2
+            margins = np.log(shares) - half_squares - self.row_mean @ slopes
             self.mode[0] = margins / self.encoder.intercept_value
         self.mode -= self.mode.mean(axis=1, keepdims=True)
 
@@ -266,33 +279,40 @@ class SoftmaxFit:
         mean = self.n_weighted / n_labels
         if not self.encoder.has_intercept:
             return np.full(n_labels, max(mean, 1e-12))
-        noise = sums.noise / self.encoder.intercept_value**2
-        counts = sums.sums[0] / self.encoder.intercept_value
+        value = self.encoder.intercept_value
+        noise = sums.noise / value**2
+        counts = sums.sums[0] / value
         # the mean, which public rows predict up to a relative error
         mean_variance = (COUNT_ERROR * mean) ** 2
         gain = mean_variance / (mean_variance + noise / n_labels)
         mean += gain * (counts.mean() - mean)
         deviations = counts - counts.mean()
-        variance = max(0.0, float((deviations**2).sum()) / (n_labels - 1) - noise)
-        shrunk = mean + variance / (variance + noise) * deviations
-        return np.maximum(shrunk, max(MIN_COUNT * self.n_weighted / n_labels, 1e-12))
+        mean_square = float((deviations**2).sum()) / (n_labels - 1)
+        variance = max(0.0, mean_square - noise)
+        gain = variance / (variance + noise)
+        shrunk = mean + gain * deviations
+        smallest = MIN_COUNT * self.n_weighted / n_labels
+        return np.maximum(shrunk, max(smallest, 1e-12))
 
     def start_from_labelled_rows(self, rows: Floats, labels: Codes) -> None:
         """Set the coefficients to those of labelled public rows."""
-        basis, n_labels = self.basis, self.loss.n_margins
+        basis = self.basis
         coordinates = rows @ basis.all_axes
         if self.encoder.has_intercept:
             intercepts = np.full(len(rows), self.encoder.intercept_value)
             coordinates = np.column_stack([intercepts, coordinates])
-        n_intercepts = coordinates.shape[1] - basis.all_axes.shape[1]
-        prior = np.full(coordinates.shape[1], basis.design_variance)
+        k, n_all = coordinates.shape[1], basis.all_axes.shape[1]
+        n_intercepts = k - n_all
+        prior = np.full(k, basis.design_variance)
         prior[:n_intercepts] = self.variances[:n_intercepts, 0]
         mode, variances = fit_labelled_softmax(coordinates, labels, self.loss, prior, n_intercepts)
-        is_measured = np.append(np.arange(n_intercepts), n_intercepts + basis.measured)
-        scales = np.append(np.ones(n_intercepts), basis.scales)[:, None]
-        self.mode = mode[is_measured] / scales
-        posterior = variances[is_measured][:, None] / scales**2 * np.ones(n_labels)
-        self.variances = np.minimum(self.design_variances, posterior)
+        intercepts = np.arange(n_intercepts)
+        is_measured = np.append(intercepts, n_intercepts + basis.measured)
+        scales = np.append(np.ones(n_intercepts), basis.scales)
+        self.mode = mode[is_measured] / scales[:, None]
+        posterior = variances[is_measured] / scales**2
+        # few rows can be fitted perfectly, so their posterior variances may be too large
+        self.variances = np.minimum(self.design_variances, posterior[:, None])
         all_slopes = mode[n_intercepts:].copy()
         all_slopes[basis.measured] = 0
         self.unmeasured = basis.all_axes @ all_slopes
@@ -306,24 +326,31 @@ class SoftmaxFit:
         sample, n_labels = self.sample, self.loss.n_margins
         information = self.n * self.loss.curvature_at_zero * self._squares()
         signal = information[:, None] ** 2 * self.design_variances
-        trial = signal / (signal + sums.noise) * self.mode
-        log_partitions = self.loss.log_partition(sample.plain @ trial) - math.log(n_labels)
-        costs = sample.weights * log_partitions
-        gain = float((sums.sums * trial).sum()) - self.n * costs.mean()
+        reliability = signal / (signal + sums.noise)
+        trial = reliability * self.mode
+        margins = sample.plain @ trial
+        log_partitions = self.loss.log_partition(margins)
+        costs = sample.weights * (log_partitions - math.log(n_labels))
+        product = float((sums.sums * trial).sum())
+        gain = product - self.n * float(costs.mean())
         variance = sums.noise * float((trial**2).sum())
         variance += self.basis.public_factor * float(costs.var())
-        return bool(gain > -MAX_DISAGREEMENT * math.sqrt(variance))
+        least_gain = -MAX_DISAGREEMENT * math.sqrt(variance)
+        return gain > least_gain
 
     def step_towards_sums(self, sums: LabelSums) -> None:
         """Take a step along the difference of the class sums and their public expectation."""
-        n, sample = self.n, self.sample
-        means = self.loss.mean(sample.plain @ self.mode)
-        gradient = sums.sums - n / len(means) * (sample.weighted.T @ means)
-        # variances of the products of rows and probabilities, shape (k, n_labels)
-        second_moments = (sample.weighted_squares.T @ means**2) / len(means)
-        first_moments = (sample.weighted.T @ means) / len(means)
+        sample = self.sample
+        m = len(sample.weights)
+        margins = sample.plain @ self.mode
+        means = self.loss.mean(margins)
+        # moments of the products of rows and probabilities, shape (k, n_labels)
+        first_moments = (sample.weighted.T @ means) / m
+        second_moments = (sample.weighted_squares.T @ means**2) / m
+        gradient = sums.sums - self.n * first_moments
         variances = np.maximum(0, second_moments - first_moments**2)
-        self._step(gradient, sums.noise + self.basis.public_factor * variances)
+        public_error = self.basis.public_factor * variances
+        self._step(gradient, sums.noise + public_error)
 
     def correct(self, data: Dataset, ledger: Ledger, budget: StageBudget) -> None:
         """Release the sum of clipped residuals at the current coefficients, and take a step."""
@@ -355,15 +382,21 @@ class SoftmaxFit:
         model. The lengths are those of public rows with every label.
         """
         sample, n_labels = self.sample, self.loss.n_margins
-        means = self.loss.mean(sample.plain @ self.mode)
-        squared_residuals = 1 - 2 * means + (means**2).sum(axis=1)[:, None]
+        margins = sample.plain @ self.mode
+        means = self.loss.mean(margins)
+        squares = (means**2).sum(axis=1)
+        squared_residuals = 1 - 2 * means + squares[:, None]
+        residual_lengths = np.sqrt(np.maximum(0, squared_residuals))  # (m, n_labels)
         row_lengths = np.sqrt(sample.weighted_squares.sum(axis=1))
-        lengths = np.sqrt(np.maximum(0, squared_residuals)) * row_lengths[:, None]
-        order = np.argsort(lengths, axis=None)
-        lengths, probabilities = lengths.ravel()[order], means.ravel()[order] / len(means)
+        products = residual_lengths * row_lengths[:, None]
+        order = np.argsort(products, axis=None)
+        lengths = products.ravel()[order]
+        probabilities = means.ravel()[order] / len(means)
         levels = np.cumsum(probabilities)
-        candidates = np.maximum(np.interp(CLIPPING_LEVELS, levels, lengths), 1e-6)
-        noise = relative_noise * (1 + effective_axes(self.basis)) * (n_labels - 1)
+        quantiles = np.interp(CLIPPING_LEVELS, levels, lengths)
+        candidates = np.maximum(quantiles, 1e-6)
+        n_effective = (1 + effective_axes(self.basis)) * (n_labels - 1)
+        noise = relative_noise * n_effective
         errors = []
         for length in candidates:
             removed = np.maximum(0, lengths - length)
@@ -452,10 +485,12 @@ def _proximal_step(
         coefficients = scaled.reshape(start.shape) * scale
         margins = sample.plain @ coefficients
         distance = coefficients - start
+        pull = penalty * distance
         value = factor * float(sample.weights @ loss.log_partition(margins))
-        value += float((penalty * distance**2).sum()) / 2 - float((target * coefficients).sum())
+        value += float((pull * distance).sum()) / 2
+        value -= float((target * coefficients).sum())
         sums = factor * (sample.weighted.T @ loss.mean(margins))
-        slope = sums - target + penalty * distance
+        slope = sums - target + pull
         return value, (slope * scale).ravel()
 
     solution = minimize(

@@ -59,7 +59,9 @@ class ResidualTerms:
         residuals = self.residuals(labels, plain)
         n_entries = residuals.shape[1] * weighted.shape[1]
         # both lengths are square roots of exact sums, so they are functions of the row
-        lengths = np.sqrt((residuals**2).sum(axis=1)) * np.sqrt((weighted**2).sum(axis=1))
+        residual_lengths = np.sqrt((residuals**2).sum(axis=1))
+        row_lengths = np.sqrt((weighted**2).sum(axis=1))
+        lengths = residual_lengths * row_lengths
         # rounding adds at most 1/2 to every entry
         room = max(0.0, self.limit - math.sqrt(n_entries) / 2 - 1)
         with np.errstate(divide="ignore"):
@@ -68,7 +70,8 @@ class ResidualTerms:
         terms = np.rint(scaled[:, :, None] * weighted[:, None, :])
         # a sum of squares beyond 2^53 is not exact, but exceeds the limit
         squared_lengths = (terms * terms).sum(axis=(1, 2))
-        terms[~(squared_lengths <= float(self.limit) ** 2)] = 0
+        is_short = squared_lengths <= float(self.limit) ** 2  # False for what is not finite
+        terms[~is_short] = 0
         return terms
 
 
@@ -78,7 +81,8 @@ def integer_matrix(coefficients: Floats, limit: int) -> tuple[Floats, int]:
     A margin is the product of an integer row and a column, times two to the power of minus the
     exponent. The limit is the integer that represents the clipping length.
     """
-    length = float(np.sqrt((coefficients**2).sum(axis=0)).max())
+    lengths = np.sqrt((coefficients**2).sum(axis=0))
+    length = float(lengths.max())
     _, digits = math.frexp(length)
     exponent = SLOPE_BITS - 1 - digits if 0 < length < math.inf else 0
     integers = np.rint(np.ldexp(coefficients, exponent))
