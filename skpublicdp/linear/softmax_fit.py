@@ -371,7 +371,8 @@ class SoftmaxFit:
             proof=LINEAR_PROOF,
         )
         unit = length / encoder.limit
-        gradient = unit * noisy.values[:, encoder.first_coefficient :].T
+        values = noisy.values[:, encoder.first_coefficient :].astype(np.float64)
+        gradient = unit * values.T
         noise = float(noisy.variance) * unit**2
         self._step(gradient, np.full_like(self.mode, noise))
 
