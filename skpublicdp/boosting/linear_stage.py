@@ -19,7 +19,9 @@ from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import null_model
 from skpublicdp.boosting.public_model import PublicMargins, PublicModel, to_integers
 from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.linear.glm_loss import SoftmaxGLMLoss
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
+from skpublicdp.linear.softmax_fit import fit_softmax
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Floats
@@ -48,26 +50,28 @@ class LinearStage(PublicModel):
         return self.linear
 
     def predict_margins(self, rows: Floats) -> Floats:
-        """Return the margins of encoded rows, shape (1, n).
+        """Return the margins of encoded rows, shape (n_targets, n).
 
         The products are added column by column, so that the margin of a row does not depend on its
         position. A matrix product would not guarantee this.
         """
-        scores = np.full(len(rows), self.linear.intercept)
+        slopes = np.atleast_2d(self.linear.slopes)  # (n_targets, n_design)
+        intercepts = np.reshape(self.linear.intercept, (-1, 1))
+        scores = np.repeat(intercepts, len(rows), axis=1).astype(np.float64)
         deviations = self.linear.columns.deviations(rows)
-        for values, slope in zip(deviations.T, self.linear.slopes, strict=True):
-            scores += slope * values
-        return self.loss.glm_unit * scores[None]
+        for values, weights in zip(deviations.T, slopes.T, strict=True):
+            scores += weights[:, None] * values
+        return self.loss.glm_unit * scores
 
     def importances(self, rows: Floats) -> Floats:
         """Return the mean absolute contribution of each source column to encoded public rows."""
         columns = self.linear.columns
-        of_columns = columns.deviations(rows) * self.linear.slopes
-        contributions = np.zeros((rows.shape[1], len(rows)))
-        for source, values in zip(columns.sources, of_columns.T, strict=True):
-            contributions[source] += values
+        of_columns = columns.deviations(rows)[:, None] * np.atleast_2d(self.linear.slopes)
+        contributions = np.zeros((rows.shape[1], *of_columns.shape[:2]))
+        for source, values in zip(columns.sources, np.moveaxis(of_columns, -1, 0), strict=True):
+            contributions[source] += values  # (m, n_targets)
         means = contributions.mean(axis=1, keepdims=True)
-        importances = np.abs(contributions - means).mean(axis=1)
+        importances = np.abs(contributions - means).mean(axis=(1, 2))
         return self.loss.glm_unit * importances
 
 
@@ -83,7 +87,10 @@ def with_linear_model(training: TrainingData, ledger: Ledger, budget: StageBudge
     dataset, glm_loss = training.dataset, training.loss.glm_loss
     assert dataset is not None
     assert glm_loss is not None
-    linear = fit_linear(dataset, ledger, budget, glm_loss, has_intercept=True)
+    if isinstance(glm_loss, SoftmaxGLMLoss):
+        linear = fit_softmax(dataset, ledger, budget, glm_loss, has_intercept=True)
+    else:
+        linear = fit_linear(dataset, ledger, budget, glm_loss, has_intercept=True)
     stage = LinearStage(linear, training.loss)
     of_public = to_integers(stage.predict_margins(dataset.X_public))
     public_margins = PublicMargins(stage, slope=1.0, of_public=of_public)

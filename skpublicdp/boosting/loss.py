@@ -32,7 +32,7 @@ from skpublicdp.boosting.model import (
     probabilities,
 )
 from skpublicdp.data.outcomes import TARGET_LEVELS
-from skpublicdp.linear.glm_loss import GLMLoss, LogisticGLMLoss, SquaredGLMLoss
+from skpublicdp.linear.glm_loss import GLMLoss, LogisticGLMLoss, SoftmaxGLMLoss, SquaredGLMLoss
 from skpublicdp.typing import Floats
 
 
@@ -506,6 +506,11 @@ class MultinomialLoss(Loss):
             total += exponential
         exponentials /= total
         return exponentials
+
+    @property
+    def glm_loss(self) -> GLMLoss:
+        """Softmax loss."""
+        return SoftmaxGLMLoss(self.n_targets)
 
     def link(self, means: Floats) -> Floats:
         """Return the logarithms of class probabilities, which are valid softmax margins."""

@@ -1,4 +1,4 @@
-"""Losses of linear models: logistic for two labels, and squared for outcomes."""
+"""Losses of linear models: logistic for two labels, softmax for more, and squared for outcomes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, logsumexp, softmax
 
 from skpublicdp.typing import Floats
 
@@ -36,6 +36,12 @@ class GLMLoss(ABC):
     intercept_variance: float  # of the margin of a mean that is uniform between its bounds
     curvature_at_zero: float
     releases_squares: bool  # whether the sum of squared targets is released
+    n_margins: int = 1  # number of margins of a row
+
+    @property
+    def sum_scale(self) -> int:
+        """Integer that multiplies rows times targets in the first release."""
+        return 4 * self.levels
 
     @abstractmethod
     def residual_variance(self, mean_square: float) -> float:
@@ -103,6 +109,54 @@ class LogisticGLMLoss(GLMLoss):
     def integer_targets(self, targets: Floats) -> Floats:
         """Return encoded targets between 0 and 1 as integers from -levels to levels."""
         return 2.0 * targets - 1
+
+
+class SoftmaxGLMLoss(GLMLoss):
+    """Loss of more than two labels, whose margins and means have one column per label."""
+
+    levels, n_mode_passes, saturation, releases_squares = 1, 1, 4.0, False
+    sum_scale = 1
+
+    def __init__(self, n_labels: int) -> None:
+        self.n_margins = n_labels
+        self.slope_variance = float(np.log2(n_labels))
+        self.curvature_at_zero = (1 - 1 / n_labels) / n_labels
+        differences = np.arange(MAX_LOGISTIC_MARGIN * MARGIN_CELLS + 1) / MARGIN_CELLS
+        self._exponentials = np.rint(MEAN_UNIT * np.exp(-differences))
+
+    def residual_variance(self, mean_square: float) -> float:
+        """Return the variance of a target in units of the curvature, given its mean square."""
+        return 1.0
+
+    def mean(self, margins: Floats) -> Floats:
+        """Return the probability of each label, shape (n, n_labels)."""
+        return np.asarray(softmax(margins, axis=1))
+
+    def curvature(self, means: Floats) -> Floats:
+        """Return the mean curvature over all contrasts of the margins, shape (n,)."""
+        return (1 - (means * means).sum(axis=1)) / (self.n_margins - 1)
+
+    def log_partition(self, margins: Floats) -> Floats:
+        """Return the convex function whose gradient is the mean, shape (n,)."""
+        return np.asarray(logsumexp(margins, axis=1))
+
+    def integer_means(self, margins: Floats) -> Floats:
+        """Return probabilities in units of 1 / MEAN_UNIT, as floats with integer values.
+
+        Every sum is exact, and divisions are elementwise, so the probabilities of a row are a
+        function of its margins.
+        """
+        with np.errstate(invalid="ignore"):
+            differences = margins.max(axis=1, keepdims=True) - margins
+        differences = np.clip(np.nan_to_num(differences), 0, MAX_LOGISTIC_MARGIN)
+        cells = np.rint(MARGIN_CELLS * differences).astype(np.int64)
+        exponentials = self._exponentials[cells]
+        total = exponentials.sum(axis=1, keepdims=True)
+        return np.rint(MEAN_UNIT * exponentials / total)
+
+    def integer_targets(self, targets: Floats) -> Floats:
+        """Return the codes of labels."""
+        return targets
 
 
 class SquaredGLMLoss(GLMLoss):

@@ -26,7 +26,7 @@ from skpublicdp.data.schema import Column
 from skpublicdp.linear.glm_loss import GLMLoss
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.privacy.stage_budget import make_stage_budget
+from skpublicdp.privacy.stage_budget import StageBudget, make_stage_budget
 from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Floats
 
@@ -69,7 +69,6 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         *,
         label_assumption: str = "",
         has_intercept: bool = True,
-        check_targets: Callable[[Dataset], None] | None = None,
         **inputs: Any,
     ) -> Dataset:
         """Fit the model, set the attributes shared by both estimators, and return the data set.
@@ -82,8 +81,6 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             Fact about the labels that may be known, to be listed in the receipt.
         has_intercept : bool, default=True
             Whether to fit an intercept.
-        check_targets : callable, optional
-            Function that raises an error for unsupported targets.
         **inputs
             `X_public`, `y_public`, `is_public` and `groups`.
         """
@@ -99,11 +96,9 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             use_reference=True,
             **inputs,
         )
-        if check_targets is not None:
-            check_targets(data)
         ledger.read(data.n_private, data.n_public)
         budget = make_stage_budget(ledger)
-        self._model = fit_linear(data, ledger, budget, loss, has_intercept=has_intercept)
+        self._model = self._fit_model(data, ledger, budget, loss, has_intercept)
         self._schema = data.schema
         self.n_corrections_ = self._model.n_corrections
         self.coef_names_ = np.array(self._model.columns.names, dtype=object)
@@ -118,6 +113,17 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         )
         return data
 
+    def _fit_model(
+        self,
+        data: Dataset,
+        ledger: Ledger,
+        budget: StageBudget,
+        loss: GLMLoss,
+        has_intercept: bool,
+    ) -> LinearModel:
+        """Release the sums of private rows, and return the coefficients."""
+        return fit_linear(data, ledger, budget, loss, has_intercept=has_intercept)
+
     coef_: Floats
     intercept_: Any
 
@@ -128,15 +134,25 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         -------
         str
             The intercept and the ten coefficients with the largest effect of one standard deviation
-            of the public rows, followed by the number of the remaining ones. The text may be
-            published.
+            of the public rows, followed by the number of the remaining ones. With more than two
+            labels, there is one list per label. The text may be published.
         """
         check_is_fitted(self)
-        slopes, coefficients = self._model.slopes, np.ravel(self.coef_)
+        slopes, coefficients = np.atleast_2d(self._model.slopes), np.atleast_2d(self.coef_)
+        intercepts = np.atleast_1d(self.intercept_)
+        descriptions = [
+            self._describe(self._predicted_quantity(position), *margin)
+            for position, margin in enumerate(zip(slopes, coefficients, intercepts, strict=True))
+        ]
+        return "\n".join(descriptions)
+
+    def _describe(
+        self, quantity: str, slopes: Floats, coefficients: Floats, intercept: float
+    ) -> str:
+        """Describe one row of coefficients."""
         ranking = np.argsort(-np.abs(slopes), kind="stable")
         ranking = ranking[slopes[ranking] != 0]
-        intercept = float(np.ravel(self.intercept_)[0])
-        lines = [f"{self._predicted_quantity()}: {intercept:+.3g} if all columns are 0"]
+        lines = [f"{quantity}: {intercept:+.3g} if all columns are 0"]
         for index in ranking[:MAX_EXPLAINED]:
             lines.append(f"  {coefficients[index]:+.3g} × {self.coef_names_[index]}")
         n_remaining = len(ranking) - MAX_EXPLAINED
@@ -144,8 +160,8 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             lines.append(f"  ... ({n_remaining} smaller terms)")
         return "\n".join(lines)
 
-    def _predicted_quantity(self) -> str:
-        """Return the name of the quantity that the linear model predicts."""
+    def _predicted_quantity(self, position: int) -> str:
+        """Return the name of the quantity that a row of coefficients predicts."""
         raise NotImplementedError
 
     @property
@@ -159,13 +175,14 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         schema, model = self._schema, self._model
         return lambda table: f(_margins(model, schema.encode(table, clamp=False)))
 
-    def _raw_intercept(self) -> float:
-        """Return the margin of a row whose columns are all 0."""
+    def _raw_intercept(self) -> Any:
+        """Return the margin of a row whose columns are all 0, or one per label."""
         model, offsets = self._model, [column.offset for column in self._schema.columns]
         zero = np.array([float(offsets[source]) for source in model.columns.sources])
         is_number = np.array(model.columns.codes) < 0
         centre = model.columns.centre + np.where(is_number, zero, 0.0)
-        return float(model.intercept - centre @ model.coefficients)
+        intercept = model.intercept - model.coefficients @ centre
+        return float(intercept) if np.ndim(intercept) == 0 else intercept
 
     def __sklearn_tags__(self) -> Any:
         """Declare that missing values, categories and strings are supported."""
@@ -179,4 +196,7 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
 def _margins(model: LinearModel, rows: Floats) -> Floats:
     """Return the margins of encoded rows. Each margin is a function of its row alone."""
     deviations = np.ascontiguousarray(model.columns.deviations(rows))
-    return np.asarray(model.intercept + np.einsum("ij,j->i", deviations, model.slopes))
+    if model.slopes.ndim == 1:
+        return np.asarray(model.intercept + np.einsum("ij,j->i", deviations, model.slopes))
+    sums = [np.einsum("ij,j->i", deviations, slopes) for slopes in model.slopes]
+    return np.column_stack(sums) + model.intercept

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -82,14 +83,16 @@ class LinearModel:
     """Coefficients of the design columns."""
 
     columns: DesignColumns
-    slopes: Floats  # (n_design,): coefficients of the centred and scaled columns
-    intercept: float  # margin of a row at the centre of the columns
+    # (n_design,), or (n_labels, n_design): coefficients of the centred and scaled columns
+    slopes: Floats
+    # margin of a row at the centre of the columns, or one per label
+    intercept: Any
     n_corrections: int
     margin_variance: float  # posterior variance of the margin of an average public row
 
     @property
     def coefficients(self) -> Floats:
-        """Coefficients in the units of the columns, shape (n_design,)."""
+        """Coefficients in the units of the columns, with the shape of `slopes`."""
         return self.slopes / self.columns.scale
 
 
@@ -164,8 +167,13 @@ def make_basis(
     loss: GLMLoss,
     *,
     has_intercept: bool,
+    min_share: float = 0.0,
 ) -> PublicBasis:
-    """Return the axes that are worth measuring, with their scales."""
+    """Return the axes that are worth measuring, with their scales.
+
+    With a positive `min_share`, all axes are measured, and have at least this share of the squared
+    row length.
+    """
     varies = np.isfinite(columns.scale)
     rows = columns.standardised(data.X_public)
     if not varies.all():
@@ -211,6 +219,7 @@ def make_basis(
         n_axes = (n_axes + 1) // 2
         designs.append(design(n_axes))
     _, shares = min(designs, key=lambda candidate: candidate[0])
+    shares = np.maximum(shares, min_share)
     is_measured = shares > MIN_ENERGY
     shares = np.where(is_measured, shares, 0)
     length = clipping_length(rows, shares, centre_rows=has_intercept)
@@ -238,7 +247,7 @@ def _label_noise(ledger: Ledger, budget: StageBudget, loss: GLMLoss, n_axes: int
     limit = 2**MAX_LIMIT_BITS
     sensitivity = label_sum_sensitivity(loss, limit, limit // 2, n_axes)
     variance = budget.variance(ledger.for_person(sensitivity))
-    return variance / (4 * loss.levels * limit) ** 2
+    return variance / (loss.sum_scale * limit) ** 2
 
 
 def make_encoder(
@@ -263,7 +272,7 @@ def make_encoder(
         limit = 2**bits
         releases: tuple[tuple[int, Sensitivity], ...] = (
             (LABEL_WEIGHT, label_sum_sensitivity(loss, limit, limit // 2, n_axes)),
-            (1, correction_sensitivity(limit, 1 + n_axes)),
+            (1, correction_sensitivity(limit, loss.n_margins * (1 + n_axes))),
         )
         if all(
             noise_is_representable(

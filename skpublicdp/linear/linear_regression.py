@@ -234,7 +234,7 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         """
         return predict_batches(self, X, self._rule())
 
-    def _predicted_quantity(self) -> str:
+    def _predicted_quantity(self, position: int) -> str:
         return "outcome"
 
     def _read_target(self, y: Any) -> NDArray[Any]:

@@ -7,26 +7,33 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import expit
+from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
 
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.labels import LabelReader
-from skpublicdp.linear.glm_loss import LogisticGLMLoss
+from skpublicdp.linear.glm_loss import GLMLoss, LogisticGLMLoss, SoftmaxGLMLoss
 from skpublicdp.linear.linear_base import SemiPrivateLinear
-from skpublicdp.typing import Floats
+from skpublicdp.linear.linear_fit import LinearModel
+from skpublicdp.linear.softmax_fit import fit_softmax
+from skpublicdp.privacy.ledger import Ledger
+from skpublicdp.privacy.stage_budget import StageBudget
+from skpublicdp.typing import Codes, Floats
 
 
 class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPrivateLinear):
-    """Differentially private logistic regression for two labels.
+    """Differentially private logistic regression, or softmax regression for more than two labels.
 
     The estimator is intended for embeddings of texts and images and for other tables with many
     numbers. The principal axes of the rows, and the curvature of the likelihood, are estimated from
     public rows, which need no labels. A noisy sum of the private rows times their labels is
     released along these axes, with most precision where the rows vary most. Further releases
     correct the public estimates if their error is larger than the noise.
+
+    With more than two labels, the sum of the rows of each label is released, and further releases
+    are noisy sums of clipped residuals times rows.
 
     Parameters
     ----------
@@ -38,7 +45,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
     fit_intercept : bool, default=True
         Whether to fit an intercept. Without an intercept, the rows are not centred.
     classes : array-like, default=None
-        Both possible labels. By default, these are all labels in `y` and all public labels, in
+        All possible labels. By default, these are all labels in `y` and all public labels, in
         which case the set of labels is not protected.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest values of the numeric columns. The bounds must not depend on private
@@ -58,17 +65,18 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
 
     Attributes
     ----------
-    coef_ : ndarray of float64, shape (1, n_coefficients)
-        Coefficients of the log-odds of the second label. There is one coefficient per numeric
-        column, and one per category of every other column.
-    intercept_ : ndarray of float64, shape (1,)
-        Log-odds of a row whose columns are all 0.
+    coef_ : ndarray of float64, shape (1, n_coefficients) or (n_classes, n_coefficients)
+        Coefficients of the log-odds of the second label. With more than two labels, there is one
+        row of coefficients per label. There is one coefficient per numeric column, and one per
+        category of every other column.
+    intercept_ : ndarray of float64, shape (1,) or (n_classes,)
+        Log-odds of a row whose columns are all 0. With more than two labels, margins of this row.
     coef_names_ : ndarray of str, shape (n_coefficients,)
         Name of each coefficient: the name of a numeric column, or ``column=category``.
-    classes_ : ndarray, shape (2,)
-        Sorted array of both labels.
+    classes_ : ndarray, shape (n_classes,)
+        Sorted array of all labels.
     n_corrections_ : int
-        Number of releases that correct public estimates, chosen from public numbers.
+        Number of releases after the first one, chosen from public numbers.
     guarantee_ : None
         Always ``None``, since no theorem bounds the population error.
     guarantee_reason_ : str
@@ -98,7 +106,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
     See Also
     --------
     SemiPrivateLinearRegression : Linear model of numeric outcomes.
-    SemiPrivateBoostingClassifier : Additive model for tables of few columns, and for more labels.
+    SemiPrivateBoostingClassifier : Additive model for tables of few columns.
 
     Notes
     -----
@@ -203,9 +211,8 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         Raises
         ------
         ValueError
-            If a parameter or an input is invalid, or if there are more than two labels. The error
-            message contains no private values. The error is also raised if `epsilon` is too small
-            for noise to be drawn.
+            If a parameter or an input is invalid. The error message contains no private values. The
+            error is also raised if `epsilon` is too small for noise to be drawn.
         PrivacyBudgetError
             If `budget` is insufficient.
         """
@@ -217,19 +224,18 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
             y,
             label_assumption=assumption,
             has_intercept=self.fit_intercept,
-            check_targets=_require_two_labels,
             X_public=X_public,
             y_public=y_public,
             is_public=is_public,
             groups=groups,
         )
         self.classes_ = data.classes
-        self.coef_ = self._model.coefficients[None, :]
-        self.intercept_ = np.array([self._raw_intercept()])
+        self.coef_ = np.atleast_2d(self._model.coefficients)
+        self.intercept_ = np.atleast_1d(self._raw_intercept())
         return self
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the log-odds of the second label.
+        """Return the log-odds of the second label, or the margins of all labels if there are more.
 
         Parameters
         ----------
@@ -238,8 +244,9 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
 
         Returns
         -------
-        ndarray of float64, shape (n,)
-            Log-odds of the second label.
+        ndarray of float64, shape (n,) or (n, n_classes)
+            Log-odds of the second label. With more than two labels, margins whose softmax is the
+            probability of each label.
         """
         return predict_batches(self, X, self._prediction_rule(lambda margins: margins))
 
@@ -253,7 +260,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
 
         Returns
         -------
-        ndarray of float64, shape (n, 2)
+        ndarray of float64, shape (n, n_classes)
             Probabilities.
         """
         return predict_batches(self, X, self._prediction_rule(_probabilities))
@@ -268,7 +275,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
 
         Returns
         -------
-        ndarray of float64, shape (n, 2)
+        ndarray of float64, shape (n, n_classes)
             Logarithms of probabilities.
         """
         return predict_batches(self, X, self._prediction_rule(_log_probabilities))
@@ -284,44 +291,60 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         Returns
         -------
         ndarray, shape (n,)
-            The more probable label of each row.
+            The most probable label of each row.
         """
         return predict_batches(self, X, self._rule())
 
-    def _predicted_quantity(self) -> str:
+    def _fit_model(
+        self,
+        data: Dataset,
+        ledger: Ledger,
+        budget: StageBudget,
+        loss: GLMLoss,
+        has_intercept: bool,
+    ) -> LinearModel:
+        """Release the sums of private rows, and return the coefficients."""
+        n_labels = len(data.classes)
+        if n_labels > 2:
+            softmax_loss = SoftmaxGLMLoss(n_labels)
+            return fit_softmax(data, ledger, budget, softmax_loss, has_intercept=has_intercept)
+        return super()._fit_model(data, ledger, budget, loss, has_intercept)
+
+    def _predicted_quantity(self, position: int) -> str:
+        if len(self.classes_) > 2:
+            return f"margin of {self.classes_[position]}"
         return f"log-odds of {self.classes_[1]}"
 
     def _rule(self) -> Rule:
         """Return the function that maps a table to the predicted labels."""
-        rule = self._prediction_rule(lambda margins: margins > 0)
+        rule = self._prediction_rule(_positions)
         classes = self.classes_
         return lambda table: classes[rule(table).astype(np.intp)]
 
     def __sklearn_tags__(self) -> Any:
-        """Declare that more than two labels are not supported."""
+        """Declare that the estimator needs many rows."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
         # a check requires 83% accuracy on 300 rows without public rows
         tags.classifier_tags.poor_score = True
         return tags
 
 
-def _require_two_labels(data: Dataset) -> None:
-    """Raise ValueError if there are more than two labels."""
-    n_classes = len(data.classes)
-    if n_classes > 2:
-        raise ValueError(
-            "Only binary classification is supported by SemiPrivateLogisticRegression. The data "
-            f"have {n_classes} labels: use SemiPrivateBoostingClassifier, or fit one estimator per "
-            "label and divide epsilon and delta by the number of labels."
-        )
+def _positions(margins: Floats) -> Codes:
+    """Return the positions of the most probable labels."""
+    if margins.ndim > 1:
+        return np.asarray(margins.argmax(axis=1))
+    return (margins > 0).astype(np.intp)
 
 
 def _probabilities(margins: Floats) -> Floats:
-    """Return the probabilities of both labels, shape (n, 2)."""
+    """Return the probabilities of all labels, shape (n, n_classes)."""
+    if margins.ndim > 1:
+        return np.asarray(softmax(margins, axis=1))
     return np.column_stack([expit(-margins), expit(margins)])
 
 
 def _log_probabilities(margins: Floats) -> Floats:
-    """Return the logarithms of the probabilities of both labels, shape (n, 2)."""
+    """Return the logarithms of the probabilities of all labels, shape (n, n_classes)."""
+    if margins.ndim > 1:
+        return np.asarray(log_softmax(margins, axis=1))
     return np.column_stack([-np.logaddexp(0, margins), -np.logaddexp(0, -margins)])

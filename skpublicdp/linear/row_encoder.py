@@ -205,10 +205,12 @@ class RowEncoder:
 
 
 def label_sum_sensitivity(loss: GLMLoss, limit: int, intercept: int, n_axes: int) -> Sensitivity:
-    """Return the sensitivity of the first release, by Lemmas 3 to 5 of docs/proofs/linear.md.
+    """Return the sensitivity of the first release, by Lemmas 3 to 5 and 7 of docs/proofs/linear.md.
 
     The limit and the intercept are those of a `RowEncoder` with the given number of axes.
     """
+    if loss.n_margins > 1:
+        return class_sum_sensitivity(limit, intercept, n_axes)
     levels = loss.levels
     same_target = 20 * limit**2 + 4 * intercept**2
     opposite_target = 16 * limit**2 + 16 * intercept**2
@@ -220,6 +222,14 @@ def label_sum_sensitivity(loss: GLMLoss, limit: int, intercept: int, n_axes: int
         squared += max_square**2
         absolute += max_square
     return Sensitivity(absolute, squared)
+
+
+def class_sum_sensitivity(limit: int, intercept: int, n_axes: int) -> Sensitivity:
+    """Return the sensitivity of sums of rows by label, by Lemma 7 of docs/proofs/linear.md."""
+    same_label = 4 * limit**2 + intercept**2
+    other_label = 2 * (limit**2 + intercept**2)
+    max_row_sum = math.isqrt(n_axes * limit**2) + 1
+    return Sensitivity(2 * (intercept + max_row_sum), max(same_label, other_label))
 
 
 def correction_sensitivity(limit: int, n_coefficients: int) -> Sensitivity:
@@ -246,7 +256,7 @@ def label_sums(data: Dataset, encoder: RowEncoder, loss: GLMLoss) -> Integers:
             sums.append(np.atleast_1d(square_unit * (t @ t)))
         return np.concatenate(sums).astype(np.int64)
 
-    return _sum_blocks(data, encoder, of_block)
+    return sum_blocks(data, of_block, encoder.n_block_rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,14 +311,13 @@ def correction_sums(data: Dataset, encoder: RowEncoder, terms: CorrectionTerms) 
         encoded = encoder.encode(rows)
         return terms.clipped(encoded.weighted, encoded.plain).sum(axis=0).astype(np.int64)
 
-    return _sum_blocks(data, encoder, of_block)
+    return sum_blocks(data, of_block, encoder.n_block_rows)
 
 
-def _sum_blocks(
-    data: Dataset, encoder: RowEncoder, of_block: Callable[[Floats, Floats], Integers]
+def sum_blocks(
+    data: Dataset, of_block: Callable[[Floats, Floats], Integers], n_block_rows: int
 ) -> Integers:
     """Return the sum of a function of blocks of rows over all private rows."""
-    n_block_rows = encoder.n_block_rows
 
     def of_chunk(rows: Floats, targets: NDArray[np.generic]) -> Integers:
         """Return the sum over one chunk, block by block."""

@@ -181,6 +181,10 @@ def linear_cases() -> list[Case]:
         """Return a function that makes a logistic regression."""
         return lambda: SemiPrivateLogisticRegression(classes=LABELS, **settings)
 
+    def three(**settings: Any) -> Callable[[], Any]:
+        """Return a function that makes a logistic regression of three labels."""
+        return lambda: SemiPrivateLogisticRegression(classes=(0, 1, 2), **settings)
+
     def regress(**settings: Any) -> Callable[[], Any]:
         """Return a function that makes a linear regression of outcomes in [0, 2]."""
         return lambda: SemiPrivateLinearRegression(outcome_bounds=(0, 2), **settings)
@@ -206,6 +210,11 @@ def linear_cases() -> list[Case]:
             name + ", persons",
             label(epsilon=40, max_rows_per_group=2), BITS, 6, LABELS, {"X_public": PUBLIC_LINE},
             rows_per_person=2, max_fits=40,
+        ),
+        Case(name + ", three labels", three(epsilon=40), PLANE, 12, (0, 1, 2), points, max_fits=60),
+        Case(
+            name + ", three labels, any rows",
+            three(epsilon=40), wild, 6, (0, 1, 2), points, max_fits=60,
         ),
         Case(
             "SemiPrivateLinearRegression",

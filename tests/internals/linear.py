@@ -1,6 +1,6 @@
 """Internal names of linear models that tests use."""
 
-from skpublicdp.linear import linear_fit, row_encoder
+from skpublicdp.linear import linear_fit, row_encoder, softmax_rows
 from skpublicdp.linear.coefficient_posterior import (
     CoefficientPrior,
     CoefficientSums,
@@ -10,7 +10,7 @@ from skpublicdp.linear.coefficient_posterior import (
     misfit,
 )
 from skpublicdp.linear.design_columns import DesignColumns
-from skpublicdp.linear.glm_loss import LogisticGLMLoss, SquaredGLMLoss
+from skpublicdp.linear.glm_loss import LogisticGLMLoss, SoftmaxGLMLoss, SquaredGLMLoss
 from skpublicdp.linear.public_basis import energy_shares, expected_error, shrunk_covariance
 from skpublicdp.linear.row_encoder import (
     CorrectionTerms,
@@ -22,6 +22,13 @@ from skpublicdp.linear.row_encoder import (
     label_sums,
     shorten,
 )
+from skpublicdp.linear.softmax_fit import evidence_variances, fit_labelled_softmax
+from skpublicdp.linear.softmax_rows import (
+    ResidualTerms,
+    class_sums,
+    integer_matrix,
+    residual_sums,
+)
 
 __all__ = [
     "CoefficientPrior",
@@ -30,20 +37,28 @@ __all__ = [
     "DesignColumns",
     "LogisticGLMLoss",
     "PublicDesign",
+    "ResidualTerms",
     "RowEncoder",
+    "SoftmaxGLMLoss",
     "SquaredGLMLoss",
+    "class_sums",
     "correction_sensitivity",
     "correction_sums",
     "energy_shares",
+    "evidence_variances",
     "expected_error",
     "fit_labelled_rows",
+    "fit_labelled_softmax",
     "fit_posterior",
     "integer_coefficients",
+    "integer_matrix",
     "label_sum_sensitivity",
     "label_sums",
     "linear_fit",
     "misfit",
+    "residual_sums",
     "row_encoder",
     "shorten",
     "shrunk_covariance",
+    "softmax_rows",
 ]

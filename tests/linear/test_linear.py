@@ -268,12 +268,6 @@ class TestColumns:
 
 
 class TestRefusals:
-    def test_more_than_two_labels(self):
-        learner = SemiPrivateLogisticRegression(random_state=0)
-        with pytest.raises(ValueError, match="Only binary classification is supported"):
-            learner.fit(X, np.arange(len(X)) % 3, X_public=PUBLIC)
-        assert not hasattr(learner, "privacy_")
-
     def test_tiny_epsilon(self):
         with pytest.raises(ValueError, match="so small that the noise of sums is too large"):
             SemiPrivateLogisticRegression(epsilon=1e-9, random_state=0).fit(X, Y, X_public=PUBLIC)

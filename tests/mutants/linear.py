@@ -62,4 +62,20 @@ MUTANTS = (
         "        row_sums=table[end : end + n_axes] * row_unit,\n",
         (f"{LOGISTIC}, corrections",),
     ),
+    Mutant(
+        "class sums with the sensitivity of an added row",
+        SENSITIVITY,
+        "linear/row_encoder.py",
+        "    same_label = 4 * limit**2 + intercept**2\n",
+        "    same_label = limit**2 + intercept**2\n",
+        (f"{LOGISTIC}, three labels, any rows",),
+    ),
+    Mutant(
+        "residuals times rows that are not shortened",
+        SCALE,
+        "linear/softmax_rows.py",
+        "        terms[~is_short] = 0\n        return terms\n",
+        "        return 4 * terms\n",
+        (f"{LOGISTIC}, three labels",),
+    ),
 )

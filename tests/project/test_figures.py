@@ -753,6 +753,19 @@ def area_of_digits():
     return linear_models("digits", UNLABELLED, 8)
 
 
+@quote(
+    "comparison",
+    r"has an accuracy of (\.\d+), (\.\d+) and (\.\d+) at ε = 0\.1, 1 and 8\. "
+    r"With labelled public rows, it has (\.\d+), (\.\d+) and (\.\d+), and "
+    r".*? alone has (\.\d+)\.",
+)
+def accuracies_of_ten_digits():
+    for fit in (UNLABELLED, LABELLED):
+        yield from linear_models("digits, ten labels", fit, 0.1, 1, 8)
+    (public,) = linear_models("digits, ten labels", "public rows without privacy", 0)
+    yield public
+
+
 @quote("comparison", r"R² is (\.\d+) higher than .*? At ε = 1, it is (\.\d+) higher")
 def outcomes_beside_public_rows():
     (public,) = linear_models("outcomes", "public rows without privacy", 0)
