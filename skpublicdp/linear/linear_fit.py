@@ -272,9 +272,12 @@ def make_encoder(
             return RowEncoder.from_basis(
                 columns, basis.matrix, limit=limit, has_intercept=has_intercept
             )
+    remedy = "Check that epsilon has the intended value."
+    if ledger.rows_per_person > 1:  # noise is proportional to this number
+        remedy = f"Reduce max_rows_per_group, which is {ledger.rows_per_person}."
     raise ValueError(
         f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums is too large to "
-        "be drawn. Check that epsilon has the intended value."
+        f"be drawn. {remedy}"
     )
 
 

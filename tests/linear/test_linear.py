@@ -268,6 +268,13 @@ class TestRefusals:
         with pytest.raises(ValueError, match="so small that the noise of sums is too large"):
             SemiPrivateLogisticRegression(epsilon=1e-9, random_state=0).fit(X, Y, X_public=PUBLIC)
 
+    def test_many_rows_per_person(self):
+        learner = SemiPrivateLogisticRegression(
+            epsilon=0.1, max_rows_per_group=10**6, random_state=0
+        )
+        with pytest.raises(ValueError, match="Reduce max_rows_per_group, which is 1000000"):
+            learner.fit(X, Y, X_public=PUBLIC, groups=np.arange(len(X)))
+
     def test_small_epsilon_has_coarser_integers(self):
         learner = SemiPrivateLogisticRegression(epsilon=1e-3, random_state=0)
         assert np.isfinite(learner.fit(X, Y, X_public=PUBLIC).coef_).all()
