@@ -39,6 +39,9 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         rows. Other outcomes are clipped. By default, the bounds are the 0.005 and 0.995 quantiles
         of the public outcomes. With fewer than 200 public outcomes, the bounds are the range of
         these outcomes, extended by one tenth of its length on either side.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept. Without an intercept, the rows are not centred, and the bounds
+        of the outcomes are extended until 0 is their centre.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest values of the numeric columns. The bounds must not depend on private
         rows. Values outside of declared bounds are clipped. If there are neither public rows nor
@@ -135,6 +138,7 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         **SemiPrivateLinear._parameter_constraints,
+        "fit_intercept": ["boolean"],
         "outcome_bounds": ["array-like", None],
     }
 
@@ -144,6 +148,7 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         epsilon: float | Fraction = 1.0,
         delta: float | Fraction = 1e-6,
         outcome_bounds: ArrayLike | None = None,
+        fit_intercept: bool = True,
         bounds: ArrayLike | dict[Any, Any] | None = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
@@ -152,6 +157,7 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         self.epsilon = epsilon
         self.delta = delta
         self.outcome_bounds = outcome_bounds
+        self.fit_intercept = fit_intercept
         self.bounds = bounds
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group
@@ -202,11 +208,13 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         PrivacyBudgetError
             If `budget` is insufficient.
         """
+        reader = RegressionTarget if self.fit_intercept else CentredTarget
         data = self._fit(
-            RegressionTarget(self.outcome_bounds),
+            reader(self.outcome_bounds),
             SquaredGLMLoss(),
             X,
             y,
+            has_intercept=self.fit_intercept,
             X_public=X_public,
             y_public=y_public,
             is_public=is_public,
@@ -257,3 +265,12 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         # a check requires an R² of 0.5 on 200 rows without public rows
         tags.regressor_tags.poor_score = True
         return tags
+
+
+class CentredTarget(RegressionTarget):
+    """Reader of outcomes whose bounds have the centre 0, as a model without intercept requires."""
+
+    def usable_bounds(self, bounds: tuple[float, float], public: Floats) -> tuple[float, float]:
+        """Return the bounds, extended until 0 is their centre."""
+        largest = max(map(abs, bounds))
+        return -largest, largest

@@ -210,6 +210,10 @@ def linear_cases() -> list[Case]:
             regress(epsilon=40), PLANE, 6, outcomes, points, max_fits=60,
         ),
         Case(
+            "SemiPrivateLinearRegression, no intercept",
+            regress(epsilon=40, fit_intercept=False), PLANE, 6, outcomes, points, max_fits=40,
+        ),
+        Case(
             "SemiPrivateLinearRegression, pure",
             regress(delta=0, epsilon=40), PLANE, 6, outcomes, points, max_fits=40,
         ),

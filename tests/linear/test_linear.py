@@ -164,6 +164,20 @@ class TestCoefficients:
         assert learner.decision_function(np.zeros((1, D)))[0] == 0
         assert roc_auc_score(Y_TEST, learner.decision_function(TEST - 3)) > 0.9
 
+    @pytest.mark.parametrize("bounds", [(-4, 9), None])
+    def test_without_an_intercept_of_outcomes(self, bounds):
+        learner = SemiPrivateLinearRegression(
+            epsilon=20, outcome_bounds=bounds, fit_intercept=False, random_state=0
+        )
+        learner.fit(X - 3, OUTCOMES, X_public=PUBLIC - 3, y_public=OUTCOMES_PUBLIC)
+        low, high = learner.outcome_bounds_
+        assert low == -high
+        if bounds:
+            assert high == 9
+        assert learner.intercept_ == 0
+        assert learner.predict(np.zeros((1, D)))[0] == 0
+        assert r2_score(OUTCOMES_TEST, learner.predict(TEST - 3)) > 0.8
+
     def test_constant_public_columns_have_none(self):
         public = PUBLIC.copy()
         public[:, [0, 4]] = 2.0
