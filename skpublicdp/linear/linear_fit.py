@@ -406,7 +406,7 @@ class LabelSums:
     def move_to_private_mean(self, sample: PublicDesign, mean_factor: float) -> PublicDesign:
         """Return the public rows, moved by the posterior mean of the difference of the means."""
         n_axes = len(self.row_sums)
-        if not n_axes:
+        if not n_axes or not sample.weights.any():
             return sample
         axes = slice(sample.plain.shape[1] - n_axes, None)
         rows = sample.weighted[:, axes]
@@ -414,7 +414,8 @@ class LabelSums:
         variances = mean_factor * rows.var(axis=0) + MIN_MEAN_VARIANCE
         noise = np.full(n_axes, self.row_noise)
         variances *= misfit(differences, variances, noise)
-        movement = variances / (variances + noise) * differences / self.n
+        # the weighted rows move by the weights times the movement
+        movement = variances / (variances + noise) * differences / (self.n * sample.weights.mean())
         weighted, plain = sample.weighted.copy(), sample.plain.copy()
         weighted[:, axes] += sample.weights[:, None] * movement
         plain[:, axes] += movement

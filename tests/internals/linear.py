@@ -11,6 +11,7 @@ from skpublicdp.linear.coefficient_posterior import (
 )
 from skpublicdp.linear.design_columns import DesignColumns
 from skpublicdp.linear.glm_loss import LogisticGLMLoss, SquaredGLMLoss
+from skpublicdp.linear.linear_fit import LabelSums
 from skpublicdp.linear.public_basis import energy_shares, expected_error, shrunk_covariance
 from skpublicdp.linear.row_encoder import (
     CorrectionTerms,
@@ -28,6 +29,7 @@ __all__ = [
     "CoefficientSums",
     "CorrectionTerms",
     "DesignColumns",
+    "LabelSums",
     "LogisticGLMLoss",
     "PublicDesign",
     "RowEncoder",

@@ -20,6 +20,7 @@ from tests.internals.linear import (
     CoefficientPrior,
     CoefficientSums,
     DesignColumns,
+    LabelSums,
     LogisticGLMLoss,
     PublicDesign,
     SquaredGLMLoss,
@@ -353,6 +354,23 @@ class TestSteps:
         found = shrunk_covariance(rows)
         np.testing.assert_allclose(found.axes, expected.axes, atol=1e-9)
         assert np.allclose(found.axes.T @ found.axes, np.eye(30))
+
+    def test_weighted_public_rows_move_to_the_mean_of_exact_sums(self):
+        rng = np.random.default_rng(0)
+        plain, weights = rng.normal(size=(500, 3)), rng.random(500)
+        sample = PublicDesign(plain * weights[:, None], plain, weights)
+        target = np.array([0.1, -0.1, 0.02])
+        sums = LabelSums(
+            n=10**4,
+            sums=np.zeros(3),
+            noise=0.0,
+            row_sums=10**4 * target,
+            row_noise=0.0,
+            residual_variance=1.0,
+        )
+        moved = sums.move_to_private_mean(sample, mean_factor=10**4)
+        np.testing.assert_allclose(moved.weighted.mean(axis=0), target)
+        np.testing.assert_allclose(moved.weighted, moved.plain * weights[:, None])
 
     def test_misfit_is_the_factor_of_the_variance(self):
         differences = np.random.default_rng(0).normal(size=4000)
