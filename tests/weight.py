@@ -55,10 +55,21 @@ ALLOWED = {
         (1330, "linear models of embeddings and of many numbers"),
         (22, "the description of a linear model on its card"),
         (10, "axes that do not depend on the linear algebra library"),
+        (14, "linear regression without an intercept"),
+        (310, "confidence intervals of coefficients and their table"),
     ],
-    ("linear", "internal docstrings"): [(300, "linear models of embeddings and of many numbers")],
-    ("linear", "dense functions"): [(12, "formulas of the posterior and of integer rows")],
-    ("linear", "numbers"): [(32, "linear models of embeddings and of many numbers")],
+    ("linear", "internal docstrings"): [
+        (300, "linear models of embeddings and of many numbers"),
+        (40, "confidence intervals of coefficients and their table"),
+    ],
+    ("linear", "dense functions"): [
+        (12, "formulas of the posterior and of integer rows"),
+        (3, "formulas of the covariance of coefficients"),
+    ],
+    ("linear", "numbers"): [
+        (32, "linear models of embeddings and of many numbers"),
+        (8, "confidence intervals of coefficients and their table"),
+    ],
     ("boosting", "code"): [(247, "one idea per line in 69 functions")],
     ("boosting", "internal docstrings"): [
         (33, "a loss answers all questions that depend on it"),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.html_repr import HTMLReprMixin
@@ -19,6 +22,7 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.data.batch_predict import Rule
+from skpublicdp.data.container import Container
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.labels import TargetReader
@@ -142,6 +146,121 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             lines.append(f"  ... ({n_remaining} smaller terms)")
         return "\n".join(lines)
 
+    def coef_interval(self, level: float = 0.95) -> Floats:
+        """Return confidence intervals of the coefficients.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_coefficients, 2)
+            Lower and upper end for each name in `coef_names_`. Coefficients of columns that are
+            constant in the public rows have NaN.
+
+        Raises
+        ------
+        ValueError
+            If `level` is invalid, or if intervals are not available. They require columns of
+            numbers, at most 127 of them, 300 public rows and three per column, and enough private
+            rows for every direction to be measured. They are not available for persons.
+
+        Notes
+        -----
+        The intervals have no additional privacy cost. They contain the sampling error of the
+        private rows, the noise of the releases and the error of the public rows. Their centre is an
+        estimate without a prior, which `summary` lists, since prior variances shrink `coef_`.
+        Labels of public rows are not used.
+
+        The intervals assume that the model holds, that private and public rows come from the same
+        population, and that rows are independent.
+        """
+        check_is_fitted(self)
+        check_scalar(level, "level", Real, min_val=0, max_val=1, include_boundaries="neither")
+        estimate = self._model.estimate
+        if isinstance(estimate, str):
+            raise ValueError(f"Intervals of coefficients are not available, since {estimate}.")
+        values, deviations = self._estimates()
+        half_width = norm.ppf((1 + level) / 2) * deviations[1:]
+        return np.column_stack([values[1:] - half_width, values[1:] + half_width])
+
+    def summary(self, level: float = 0.95) -> Any:
+        """Return a table of the coefficients, with standard errors and confidence intervals.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        DataFrame or dict of str to ndarray
+            One row for the intercept, if there is one, and one per coefficient. The columns are
+            ``name``, ``coefficient`` (the value in `coef_`), ``estimate`` (without a prior),
+            ``standard_error``, ``low`` and ``high``. Classifiers also have ``odds_ratio``,
+            ``odds_ratio_low`` and ``odds_ratio_high``. If intervals are not available, the columns
+            from ``estimate`` on are NaN, and `coef_interval` states the reason. The result is a
+            frame of the same library as `X`, and a dict if `X` is an array.
+        """
+        check_is_fitted(self)
+        check_scalar(level, "level", Real, min_val=0, max_val=1, include_boundaries="neither")
+        values, deviations = self._estimates()
+        half_width = norm.ppf((1 + level) / 2) * deviations
+        columns: dict[str, NDArray[Any]] = {
+            "name": np.array(["(intercept)", *self.coef_names_], dtype=object),
+            "coefficient": np.append(np.ravel(self.intercept_)[0], np.ravel(self.coef_)),
+            "estimate": values,
+            "standard_error": deviations,
+            "low": values - half_width,
+            "high": values + half_width,
+        }
+        if self._has_odds:
+            for name, column in zip(
+                ("", "_low", "_high"), ("estimate", "low", "high"), strict=True
+            ):
+                with np.errstate(over="ignore"):
+                    columns[f"odds_ratio{name}"] = np.exp(columns[column])
+        if not self.fit_intercept:
+            columns = {name: column[1:] for name, column in columns.items()}
+        library = self._schema.container.library
+        if library is None:
+            return columns
+        return Container(library, tuple(columns)).build(list(columns.values()))
+
+    fit_intercept: bool
+    _has_odds = False  # whether coefficients are log-odds
+
+    def _estimates(self) -> tuple[Floats, Floats]:
+        """Return the estimates without a prior, and standard errors, with the intercept first."""
+        model, unit = self._model, self._margin_unit()
+        if isinstance(model.estimate, str):
+            nothing = np.full(1 + len(self.coef_names_), np.nan)
+            return nothing, nothing
+        coefficients = model.estimate.coefficients
+        # the intercept is the margin of a row whose columns are all 0
+        to_zero = np.eye(len(coefficients))
+        is_constant = np.isinf(model.columns.scale)
+        to_zero[0, 1:] = np.where(is_constant, 0, -self._centre())
+        known = np.append(True, ~is_constant)
+        deviations = np.full(len(coefficients), np.nan)
+        values = np.full(len(coefficients), np.nan)
+        to_zero = to_zero[np.ix_(known, known)]
+        covariance = model.estimate.covariance[np.ix_(known, known)]
+        deviations[known] = unit * np.sqrt(np.diag(to_zero @ covariance @ to_zero.T))
+        values[known] = unit * (to_zero @ coefficients[known])
+        values[0] += self._margin_zero()
+        return values, deviations
+
+    def _margin_unit(self) -> float:
+        """Return the predicted quantity that a margin of 1 represents."""
+        return 1.0
+
+    def _margin_zero(self) -> float:
+        """Return the predicted quantity that a margin of 0 represents."""
+        return 0.0
+
     def _predicted_quantity(self) -> str:
         """Return the name of the quantity that the linear model predicts."""
         raise NotImplementedError
@@ -159,11 +278,14 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
 
     def _raw_intercept(self) -> float:
         """Return the margin of a row whose columns are all 0."""
+        return float(self._model.intercept - self._centre() @ self._model.coefficients)
+
+    def _centre(self) -> Floats:
+        """Return the centre of the columns in the units of the user's table."""
         model, offsets = self._model, [column.offset for column in self._schema.columns]
         zero = np.array([float(offsets[source]) for source in model.columns.sources])
         is_number = np.array(model.columns.codes) < 0
-        centre = model.columns.centre + np.where(is_number, zero, 0.0)
-        return float(model.intercept - centre @ model.coefficients)
+        return np.asarray(model.columns.centre + np.where(is_number, zero, 0.0))
 
     def __sklearn_tags__(self) -> Any:
         """Declare that missing values, categories and strings are supported."""

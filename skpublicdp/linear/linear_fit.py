@@ -17,6 +17,15 @@ from scipy.linalg import solve_triangular
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.public_rows import DESCRIBED
+from skpublicdp.linear.coefficient_covariance import (
+    MAX_COEFFICIENTS,
+    MIN_PUBLIC_ROWS,
+    MIN_ROWS_PER_AXIS,
+    CoefficientEstimate,
+    Correction,
+    ObservedSums,
+    estimate_coefficients,
+)
 from skpublicdp.linear.coefficient_posterior import (
     CoefficientPrior,
     CoefficientSums,
@@ -74,6 +83,9 @@ MIN_MEAN_VARIANCE = 1e-12
 ROWS_PER_COLUMN = 4
 """Number of smoothed public rows per column, at least."""
 
+MIN_RELATIVE_VARIANCE = 1e-6
+"""Variance of standardised public rows along an axis at which columns count as collinear."""
+
 MIN_LIMIT_BITS, MAX_LIMIT_BITS = 10, 20
 """Binary digits of the integer that represents the clipping length."""
 
@@ -90,6 +102,9 @@ class LinearModel:
     slopes: Floats  # (n_design,): coefficients of the centred and scaled columns
     intercept: float  # margin of a row at the centre of the columns
     n_corrections: int
+    # estimate without a prior of the intercept and the coefficients in the units of the columns,
+    # or the reason why there is none
+    estimate: CoefficientEstimate | str
 
     @property
     def coefficients(self) -> Floats:
@@ -133,6 +148,7 @@ def fit_linear(data: Dataset, ledger: Ledger, loss: GLMLoss, *, has_intercept: b
        is fitted to labelled public rows.
     5. Each correction releases how far private and public means of the predictions differ, and
        fits the posterior again.
+    6. From all releases: an estimate without a prior, and its covariance, for intervals.
     """
     budget = make_stage_budget(ledger)
     columns = DesignColumns.from_public(
@@ -154,7 +170,8 @@ def fit_linear(data: Dataset, ledger: Ledger, loss: GLMLoss, *, has_intercept: b
     # axes that are not measured have the coefficients of the labelled public rows
     public_coefficients[basis.measured] = 0
     unmeasured = basis.all_axes @ (fit.posterior.public_weight * public_coefficients)
-    return _linear_model(encoder, fit.posterior.mode, unmeasured, n_corrections)
+    estimate = estimate_columns(fit, data, basis, encoder, ledger)
+    return _linear_model(encoder, fit.posterior.mode, unmeasured, n_corrections, estimate)
 
 
 def make_basis(
@@ -401,6 +418,7 @@ class LabelSums:
     noise: float  # noise variance of each sum
     row_sums: Floats  # (n_axes,): noisy sums of weighted rows
     row_noise: float
+    mean_square: float  # mean square of the targets, or 0 if it is not released
     residual_variance: float
 
     def move_to_private_mean(self, sample: PublicDesign, mean_factor: float) -> PublicDesign:
@@ -448,6 +466,7 @@ def release_label_sums(
         noise=noisy.variance * label_unit**2,
         row_sums=values[end : end + n_axes] * row_unit,
         row_noise=noisy.variance * row_unit**2,
+        mean_square=mean_square,
         residual_variance=loss.residual_variance(mean_square),
     )
 
@@ -474,6 +493,8 @@ class CorrectedFit:
         self.difference = np.zeros(n_coefficients)  # estimated private minus public sum
         self.variances = np.zeros(n_coefficients)  # variances of the estimate
         self.last_means: Floats | float = 0.0  # public predictions at the last correction
+        # terms of all corrections, their noisy private sums, units and noise variances
+        self.corrections: list[tuple[CorrectionTerms, Floats, float, float]] = []
         self.posterior = self._posterior(np.zeros(n_coefficients), public_factor)
 
     def _posterior(
@@ -513,6 +534,7 @@ class CorrectedFit:
         private = noisy.values[first:].astype(np.float64)
         measured = unit * (private - n * public)
         noise = np.full(k, noisy.variance * unit**2)
+        self.corrections.append((terms, unit * private, unit, noisy.variance * unit**2))
         # error of the public means since the last correction
         means = self.loss.mean(sample.plain @ mode)
         change = sample.weighted * (means - self.last_means)[:, None]
@@ -594,8 +616,83 @@ def _integer_blocks(sample: PublicDesign, encoder: RowEncoder) -> Iterator[tuple
         )
 
 
+def estimate_columns(
+    fit: CorrectedFit, data: Dataset, basis: PublicBasis, encoder: RowEncoder, ledger: Ledger
+) -> CoefficientEstimate | str:
+    """Return the estimate without a prior in the units of the columns, or why there is none."""
+    n_axes, n_coefficients = len(basis.measured), len(fit.prior.variances)
+    too_small = "too few rows or too small an epsilon"
+    if ledger.rows_per_person > 1:
+        return "rows of one person may be correlated"
+    if any(code >= 0 for code in encoder.columns.codes):
+        return "there are columns of categories, whose indicators are collinear"
+    if data.n_public < max(MIN_PUBLIC_ROWS, MIN_ROWS_PER_AXIS * n_axes):
+        return (
+            f"there are fewer than {MIN_PUBLIC_ROWS} public rows, or fewer than "
+            f"{MIN_ROWS_PER_AXIS} public rows per column"
+        )
+    if DESCRIBED in data.assumptions:
+        return "the public rows were generated from a description of the columns"
+    if not 0 < n_coefficients <= MAX_COEFFICIENTS:
+        return f"they are computed for 1 to {MAX_COEFFICIENTS} coefficients"
+    if n_axes < basis.all_axes.shape[1]:
+        return f"some directions are not measured, because of {too_small}"
+    # Ledoit-Wolf shrinkage enlarges small variances. Without correlations, the smallest variance of
+    # a sample is expected to be this share of the variance (Marchenko-Pastur law).
+    smallest_share = (1 - math.sqrt(n_axes / data.n_public)) ** 2
+    sample_variances = (basis.coordinates**2).mean(axis=0)
+    variances = np.minimum(basis.variances, sample_variances / smallest_share)
+    if variances.min(initial=1.0) <= MIN_RELATIVE_VARIANCE:
+        return "some columns are collinear in the public rows"
+    sample = smoothed_sample(replace(basis, variances=variances), encoder)
+    sample = fit.sums.move_to_private_mean(sample, basis.mean_factor)
+    corrections = []
+    for terms, private, unit, noise in fit.corrections:
+        public = unit * clipped_terms(sample, encoder, terms)
+        difference = private - data.n_private * public.mean(axis=0)
+        corrections.append(Correction(public, difference, noise))
+    observed = ObservedSums(
+        n=data.n_private,
+        sums=fit.sums.sums,
+        noise=fit.sums.noise,
+        row_noise=fit.sums.row_noise,
+        mean_square=fit.sums.mean_square,
+        public_factor=basis.mean_factor,
+    )
+    estimate = estimate_coefficients(
+        sample,
+        fit.loss,
+        observed,
+        corrections,
+        start=fit.posterior.mode,
+        is_intercept=fit.prior.is_intercept,
+        n_public=data.n_public,
+    )
+    if estimate is None:
+        return f"the noise is too large, because of {too_small}"
+    # from the coefficients of coordinates to an intercept and the coefficients of columns
+    scale = encoder.columns.scale
+    to_columns = np.zeros((1 + len(scale), n_coefficients))
+    to_columns[0, fit.prior.is_intercept] = encoder.intercept_value
+    to_columns[1:, ~fit.prior.is_intercept] = encoder.basis / scale[:, None]
+    to_columns[1:][np.isinf(scale)] = np.nan  # nothing is known about constant columns
+    return CoefficientEstimate(
+        to_columns @ estimate.coefficients, to_columns @ estimate.covariance @ to_columns.T
+    )
+
+
+def clipped_terms(sample: PublicDesign, encoder: RowEncoder, terms: CorrectionTerms) -> Floats:
+    """Return the clipped terms of the public rows, shape (m, k)."""
+    blocks = [terms.clipped(*block) for block in _integer_blocks(sample, encoder)]
+    return np.concatenate(blocks)[:, encoder.first_coefficient :]
+
+
 def _linear_model(
-    encoder: RowEncoder, mode: Floats, unmeasured: Floats, n_corrections: int
+    encoder: RowEncoder,
+    mode: Floats,
+    unmeasured: Floats,
+    n_corrections: int,
+    estimate: CoefficientEstimate | str,
 ) -> LinearModel:
     """Return the coefficients of the design columns.
 
@@ -605,4 +702,4 @@ def _linear_model(
     standardised_slopes = encoder.basis @ slopes + unmeasured
     standardised_slopes[np.isinf(encoder.columns.scale)] = 0
     intercept = encoder.intercept_value * float(mode[0]) if encoder.has_intercept else 0.0
-    return LinearModel(encoder.columns, standardised_slopes, intercept, n_corrections)
+    return LinearModel(encoder.columns, standardised_slopes, intercept, n_corrections, estimate)

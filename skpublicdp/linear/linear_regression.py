@@ -116,7 +116,8 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
     outcomes are the prior mean of the coefficients. The evidence of the private sums determines how
     far private coefficients deviate.
 
-    Standard errors are not available, since the measured coverage of intervals was too low.
+    `coef_interval` and `summary` return confidence intervals of the coefficients, from an estimate
+    without a prior.
 
     References
     ----------
@@ -221,11 +222,19 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
             groups=groups,
         )
         assert data.targets.bounds is not None
-        low, high = self.outcome_bounds_ = data.targets.bounds
-        # a margin of 0 represents the centre of the bounds
-        self.coef_ = (high - low) * self._model.coefficients
-        self.intercept_ = low + (high - low) * (0.5 + self._raw_intercept())
+        self.outcome_bounds_ = data.targets.bounds
+        width = self._margin_unit()
+        self.coef_ = width * self._model.coefficients
+        self.intercept_ = self._margin_zero() + width * self._raw_intercept()
         return self
+
+    def _margin_unit(self) -> float:
+        low, high = self.outcome_bounds_
+        return high - low
+
+    def _margin_zero(self) -> float:
+        low, _ = self.outcome_bounds_
+        return low + 0.5 * self._margin_unit()
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict mean outcomes.

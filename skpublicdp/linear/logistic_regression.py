@@ -114,7 +114,8 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
     the prior mean of the coefficients. The evidence of the private sums determines how far private
     coefficients deviate.
 
-    Standard errors are not available, since the measured coverage of intervals was too low.
+    `coef_interval` and `summary` return confidence intervals of the coefficients, from an estimate
+    without a prior.
 
     References
     ----------
@@ -134,7 +135,11 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
     True
     >>> clf.coef_.shape
     (1, 50)
+    >>> clf.coef_interval(level=0.9)[0] > 0.5
+    array([ True,  True])
     """
+
+    _has_odds = True
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         **SemiPrivateLinear._parameter_constraints,

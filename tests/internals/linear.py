@@ -1,6 +1,7 @@
 """Internal names of linear models that tests use."""
 
 from skpublicdp.linear import linear_fit, row_encoder
+from skpublicdp.linear.coefficient_covariance import ObservedSums, estimate_coefficients
 from skpublicdp.linear.coefficient_posterior import (
     CoefficientPrior,
     CoefficientSums,
@@ -31,12 +32,14 @@ __all__ = [
     "DesignColumns",
     "LabelSums",
     "LogisticGLMLoss",
+    "ObservedSums",
     "PublicDesign",
     "RowEncoder",
     "SquaredGLMLoss",
     "correction_sensitivity",
     "correction_sums",
     "energy_shares",
+    "estimate_coefficients",
     "expected_error",
     "fit_labelled_rows",
     "fit_posterior",

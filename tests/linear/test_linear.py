@@ -366,6 +366,7 @@ class TestSteps:
             noise=0.0,
             row_sums=10**4 * target,
             row_noise=0.0,
+            mean_square=0.0,
             residual_variance=1.0,
         )
         moved = sums.move_to_private_mean(sample, mean_factor=10**4)
