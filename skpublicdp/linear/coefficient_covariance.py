@@ -109,7 +109,11 @@ def estimate_coefficients(
     means = loss.mean(sample.plain @ coefficients)
     curved = sample.weighted * loss.curvature(means)[:, None]
     information = n * curved.T @ sample.plain / m  # (k, k)
-    residual_square = observed.mean_square - float(np.mean(means**2))
+    # the sums also measure the square of predictions, weighted and without the public error
+    measured_square = observed.sums @ coefficients / n
+    public_square = means @ sample.weighted @ coefficients / m
+    mean_square_of_means = float(np.mean(means**2)) * measured_square / max(public_square, 1e-12)
+    residual_square = observed.mean_square - mean_square_of_means
     label_variance = n * loss.residual_variance(residual_square)
     errors = label_variance * curved.T @ sample.weighted / m
     errors += observed.noise * np.eye(len(coefficients)) + difference_errors
