@@ -637,11 +637,7 @@ def estimate_columns(
         return f"they are computed for 1 to {MAX_COEFFICIENTS} coefficients"
     if n_axes < basis.all_axes.shape[1]:
         return f"some directions are not measured, because of {too_small}"
-    # Ledoit-Wolf shrinkage enlarges small variances. Without correlations, the smallest variance of
-    # a sample is expected to be this share of the variance (Marchenko-Pastur law).
-    smallest_share = (1 - math.sqrt(n_axes / data.n_public)) ** 2
-    sample_variances = (basis.coordinates**2).mean(axis=0)
-    variances = np.minimum(basis.variances, sample_variances / smallest_share)
+    variances = np.minimum(basis.variances, _unbiased_variances(basis, data.n_public))
     if variances.min(initial=1.0) <= MIN_RELATIVE_VARIANCE:
         return "some columns are collinear in the public rows"
     sample = smoothed_sample(replace(basis, variances=variances), encoder)
@@ -679,6 +675,22 @@ def estimate_columns(
     return CoefficientEstimate(
         to_columns @ estimate.coefficients, to_columns @ estimate.covariance @ to_columns.T
     )
+
+
+def _unbiased_variances(basis: PublicBasis, m: int) -> Floats:
+    """Return variances along the axes by Stein's estimator, since shrinkage enlarges small ones.
+
+    Of m rows, a sample variance is smaller than the variance by a share that depends on the
+    distance to larger variances, and is at least that of the Marchenko-Pastur law.
+    """
+    sample_variances = (basis.coordinates**2).mean(axis=0)
+    n_axes = len(sample_variances)
+    distances = sample_variances[None, :] - sample_variances[:, None]
+    is_larger = distances > 0
+    pressures = sample_variances[:, None] / np.where(is_larger, distances, np.inf)
+    shares = 1 - (n_axes - 1 + 2 * pressures.sum(axis=1)) / m
+    smallest_share = (1 - math.sqrt(n_axes / m)) ** 2
+    return np.asarray(sample_variances / np.maximum(shares, smallest_share))
 
 
 def clipped_terms(sample: PublicDesign, encoder: RowEncoder, terms: CorrectionTerms) -> Floats:
