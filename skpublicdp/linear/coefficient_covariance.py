@@ -37,6 +37,14 @@ MAX_ROOT_MEAN_SQUARE = 16.0
 N_MOVEMENT_PASSES = 6
 """Number of passes in which the error of the curvature and the covariance determine each other."""
 
+ROWS_OF_INFLATION = 60
+"""Number of public rows at which their errors have twice the variance that they show. Errors are
+estimated from the rows themselves. With 300 rows, intervals of 95% contained .925 of 5 coefficients
+of outcomes without this factor (100,000 private rows at ε = 8)."""
+
+MIN_DEGREES, MAX_RATIO = 3.0, 1e4
+"""Smallest degrees of freedom, and largest ratio of a variance to its standard error."""
+
 RIDGE = 1e-10
 """Variance that is added to measured terms, relative to the mean, since they may be collinear."""
 
@@ -66,8 +74,11 @@ class ObservedSums:
 class CoefficientEstimate:
     """Coefficients without a prior, and their covariance."""
 
-    coefficients: Floats  # (k,)
-    covariance: Floats  # (k, k)
+    coefficients: Floats  # (n,)
+    covariance: Floats  # (n, n)
+    # (n,): degrees of freedom of the variances, since few public rows may contribute most of the
+    # public error
+    degrees: Floats
 
 
 def estimate_coefficients(
@@ -79,8 +90,11 @@ def estimate_coefficients(
     start: Floats,
     is_intercept: Mask,
     n_public: int,
+    to_columns: Floats,
 ) -> CoefficientEstimate | None:
-    """Return the coefficients that solve the estimating equation, or None if there are none.
+    """Return linear functions of the coefficients that solve the estimating equation.
+
+    The result is None if the equation has no solution.
 
     The equation has four independent errors: the sampling of the labels, the noise of the releases,
     the part of D that is not measured, and the error of the public curvature times the error of the
@@ -94,11 +108,13 @@ def estimate_coefficients(
         Mask of the intercept.
     n_public : int
         Number of public rows, of which the sample has copies with different noise.
+    to_columns : ndarray of float64, shape (n, k)
+        Matrix of the linear functions.
     """
     n, m = observed.n, len(sample.weights)
     coefficients = start
     for _ in range(N_PASSES):
-        predicted, difference_errors = _predict_differences(
+        predicted, difference_errors, remainders = _predict_differences(
             sample, loss, observed, corrections, coefficients, is_intercept, n_public
         )
         solution = _solve(sample, loss, (observed.sums - predicted) / n, coefficients)
@@ -112,7 +128,9 @@ def estimate_coefficients(
     # the sums also measure the square of predictions, weighted and without the public error
     measured_square = observed.sums @ coefficients / n
     public_square = means @ sample.weighted @ coefficients / m
-    mean_square_of_means = float(np.mean(means**2)) * measured_square / max(public_square, 1e-12)
+    mean_square_of_means = (
+        float(np.mean(means**2)) * measured_square / max(float(public_square), 1e-12)
+    )
     residual_square = observed.mean_square - mean_square_of_means
     label_variance = n * loss.residual_variance(residual_square)
     errors = label_variance * curved.T @ sample.weighted / m
@@ -133,7 +151,15 @@ def estimate_coefficients(
         covariance = inverse @ total @ inverse.T
     if not np.isfinite(covariance).all():
         return None
-    return CoefficientEstimate(coefficients, covariance)
+    covariance = to_columns @ covariance @ to_columns.T
+    # contributions of the public rows to the variance of the public error (Satterthwaite)
+    contributions = (remainders @ (to_columns @ inverse).T) ** 2  # (m, n)
+    variance_of_mean = contributions.var(axis=0) / min(len(contributions), n_public)
+    tiny = np.finfo(float).tiny
+    error_of_variance = observed.public_factor * np.sqrt(variance_of_mean)
+    ratios = np.diag(covariance) / np.maximum(error_of_variance, tiny)
+    degrees = np.clip(2 * np.minimum(ratios, MAX_RATIO) ** 2, MIN_DEGREES, None)
+    return CoefficientEstimate(to_columns @ coefficients, covariance, degrees)
 
 
 def _solve(sample: PublicDesign, loss: GLMLoss, expected: Floats, start: Floats) -> Floats | None:
@@ -170,8 +196,10 @@ def _predict_differences(
     coefficients: Floats,
     is_intercept: Mask,
     n_public: int,
-) -> tuple[Floats, Floats]:
+) -> tuple[Floats, Floats, Floats]:
     """Return predicted differences D of private and public sums of p a, and their error covariance.
+
+    The third array, shape (m, k), is what the regression leaves of the terms of public rows.
 
     The regressors of a coefficient are the terms of all corrections, the row's linear predictor and
     the row's coordinate. Sums of the last two were released with the label sums, and the public
@@ -227,4 +255,4 @@ def _predict_differences(
     errors += np.diag(gains[:, :n_corrections] ** 2 @ correction_noise)
     of_rows = gains[:, -2, None] * slopes + np.diag(np.where(is_intercept, 0.0, gains[:, -1]))
     errors += observed.row_noise * of_rows @ of_rows.T
-    return predicted, errors
+    return predicted, errors, remainders

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
+from scipy.stats import t
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
@@ -183,8 +183,8 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         if isinstance(estimate, str):
             raise ValueError(f"Intervals of coefficients are not available, since {estimate}.")
         values, deviations = self._estimates()
-        half_width = norm.ppf((1 + level) / 2) * deviations[1:]
-        return np.column_stack([values[1:] - half_width, values[1:] + half_width])
+        half_width = t.ppf((1 + level) / 2, estimate.degrees) * deviations
+        return np.column_stack([values - half_width, values + half_width])[1:]
 
     def summary(self, level: float = 0.95) -> Any:
         """Return a table of the coefficients, with standard errors and confidence intervals.
@@ -207,7 +207,9 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         check_is_fitted(self)
         check_scalar(level, "level", Real, min_val=0, max_val=1, include_boundaries="neither")
         values, deviations = self._estimates()
-        half_width = norm.ppf((1 + level) / 2) * deviations
+        half_width = deviations
+        if not isinstance(self._model.estimate, str):
+            half_width = t.ppf((1 + level) / 2, self._model.estimate.degrees) * deviations
         columns: dict[str, NDArray[Any]] = {
             "name": np.array(["(intercept)", *self.coef_names_], dtype=object),
             "coefficient": np.append(np.ravel(self.intercept_)[0], np.ravel(self.coef_)),

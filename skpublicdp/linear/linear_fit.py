@@ -21,6 +21,7 @@ from skpublicdp.linear.coefficient_covariance import (
     MAX_COEFFICIENTS,
     MIN_PUBLIC_ROWS,
     MIN_ROWS_PER_AXIS,
+    ROWS_OF_INFLATION,
     CoefficientEstimate,
     Correction,
     ObservedSums,
@@ -653,8 +654,14 @@ def estimate_columns(
         noise=fit.sums.noise,
         row_noise=fit.sums.row_noise,
         mean_square=fit.sums.mean_square,
-        public_factor=basis.mean_factor,
+        public_factor=basis.mean_factor * (1 + ROWS_OF_INFLATION / data.n_public),
     )
+    # from the coefficients of coordinates to an intercept and the coefficients of columns
+    scale = encoder.columns.scale
+    to_columns = np.zeros((1 + len(scale), n_coefficients))
+    to_columns[0, fit.prior.is_intercept] = encoder.intercept_value
+    to_columns[1:, ~fit.prior.is_intercept] = encoder.basis / scale[:, None]
+    to_columns[1:][np.isinf(scale)] = np.nan  # nothing is known about constant columns
     estimate = estimate_coefficients(
         sample,
         fit.loss,
@@ -663,18 +670,9 @@ def estimate_columns(
         start=fit.posterior.mode,
         is_intercept=fit.prior.is_intercept,
         n_public=data.n_public,
+        to_columns=to_columns,
     )
-    if estimate is None:
-        return f"the noise is too large, because of {too_small}"
-    # from the coefficients of coordinates to an intercept and the coefficients of columns
-    scale = encoder.columns.scale
-    to_columns = np.zeros((1 + len(scale), n_coefficients))
-    to_columns[0, fit.prior.is_intercept] = encoder.intercept_value
-    to_columns[1:, ~fit.prior.is_intercept] = encoder.basis / scale[:, None]
-    to_columns[1:][np.isinf(scale)] = np.nan  # nothing is known about constant columns
-    return CoefficientEstimate(
-        to_columns @ estimate.coefficients, to_columns @ estimate.covariance @ to_columns.T
-    )
+    return estimate or f"the noise is too large, because of {too_small}"
 
 
 def _unbiased_variances(basis: PublicBasis, m: int) -> Floats:

@@ -68,6 +68,7 @@ def test_estimate_from_exact_sums_is_the_maximum_likelihood_with_its_covariance(
         start=np.zeros(4),
         is_intercept=np.arange(4) == 0,
         n_public=3000,
+        to_columns=np.eye(4),
     )
     best = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-8).fit(rows, y).coef_[0]
     np.testing.assert_allclose(estimate.coefficients, best, atol=1e-3)
@@ -83,6 +84,7 @@ def test_estimate_from_exact_sums_is_the_maximum_likelihood_with_its_covariance(
             start=np.zeros(4),
             is_intercept=np.arange(4) == 0,
             n_public=3000,
+            to_columns=np.eye(4),
         )
         assert (np.diag(wide.covariance) > 1.1 * np.diag(estimate.covariance)).all()
 
@@ -106,6 +108,7 @@ def test_error_of_public_rows():
             start=truth,
             is_intercept=is_intercept,
             n_public=m,
+            to_columns=np.eye(3),
         )
         deviations = np.sqrt(np.diag(estimate.covariance))
         z_scores.append((estimate.coefficients - truth) / deviations)
