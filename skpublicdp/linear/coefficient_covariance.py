@@ -89,7 +89,6 @@ def estimate_coefficients(
     *,
     start: Floats,
     is_intercept: Mask,
-    n_public: int,
     to_columns: Floats,
 ) -> CoefficientEstimate | None:
     """Return linear functions of the coefficients that solve the estimating equation.
@@ -106,8 +105,6 @@ def estimate_coefficients(
         Coefficients at which the steps begin.
     is_intercept : ndarray of bool, shape (k,)
         Mask of the intercept.
-    n_public : int
-        Number of public rows, of which the sample has copies with different noise.
     to_columns : ndarray of float64, shape (n, k)
         Matrix of the linear functions.
     """
@@ -115,7 +112,7 @@ def estimate_coefficients(
     coefficients = start
     for _ in range(N_PASSES):
         predicted, difference_errors, remainders = _predict_differences(
-            sample, loss, observed, corrections, coefficients, is_intercept, n_public
+            sample, loss, observed, corrections, coefficients, is_intercept
         )
         solution = _solve(sample, loss, (observed.sums - predicted) / n, coefficients)
         if solution is None:
@@ -132,7 +129,7 @@ def estimate_coefficients(
         float(np.mean(means**2)) * measured_square / max(float(public_square), 1e-12)
     )
     residual_square = observed.mean_square - mean_square_of_means
-    label_variance = n * loss.residual_variance(residual_square)
+    label_variance = n * loss.residual_variance(float(residual_square))
     errors = label_variance * curved.T @ sample.weighted / m
     errors += observed.noise * np.eye(len(coefficients)) + difference_errors
     try:
@@ -154,7 +151,7 @@ def estimate_coefficients(
     covariance = to_columns @ covariance @ to_columns.T
     # contributions of the public rows to the variance of the public error (Satterthwaite)
     contributions = (remainders @ (to_columns @ inverse).T) ** 2  # (m, n)
-    variance_of_mean = contributions.var(axis=0) / min(len(contributions), n_public)
+    variance_of_mean = contributions.var(axis=0) / len(contributions)
     tiny = np.finfo(float).tiny
     error_of_variance = observed.public_factor * np.sqrt(variance_of_mean)
     ratios = np.diag(covariance) / np.maximum(error_of_variance, tiny)
@@ -195,7 +192,6 @@ def _predict_differences(
     corrections: list[Correction],
     coefficients: Floats,
     is_intercept: Mask,
-    n_public: int,
 ) -> tuple[Floats, Floats, Floats]:
     """Return predicted differences D of private and public sums of p a, and their error covariance.
 
@@ -244,7 +240,7 @@ def _predict_differences(
     for position, correction in enumerate(corrections):
         predicted += gains[:, position] * correction.difference
     # what the regression leaves, in rows to which it was not fitted
-    half = np.arange(m) % n_public % 2
+    half = np.arange(m) % 2
     remainders = np.empty((m, k))
     for fold in (0, 1):
         rows = np.flatnonzero(half == fold)

@@ -638,10 +638,13 @@ def estimate_columns(
         return f"they are computed for 1 to {MAX_COEFFICIENTS} coefficients"
     if n_axes < basis.all_axes.shape[1]:
         return f"some directions are not measured, because of {too_small}"
-    variances = np.minimum(basis.variances, _unbiased_variances(basis, data.n_public))
-    if variances.min(initial=1.0) <= MIN_RELATIVE_VARIANCE:
+    sample_variances = (basis.coordinates**2).mean(axis=0)
+    if sample_variances.min(initial=1.0) <= MIN_RELATIVE_VARIANCE:
         return "some columns are collinear in the public rows"
-    sample = smoothed_sample(replace(basis, variances=variances), encoder)
+    # rows keep their shape, which smoothing with normal noise would change
+    variances = np.minimum(basis.variances, _unbiased_variances(sample_variances, data.n_public))
+    factors = np.sqrt(variances / sample_variances)
+    sample = _sample(encoder, basis.coordinates * factors * basis.scales)
     sample = fit.sums.move_to_private_mean(sample, basis.mean_factor)
     corrections = []
     for terms, private, unit, noise in fit.corrections:
@@ -669,19 +672,17 @@ def estimate_columns(
         corrections,
         start=fit.posterior.mode,
         is_intercept=fit.prior.is_intercept,
-        n_public=data.n_public,
         to_columns=to_columns,
     )
     return estimate or f"the noise is too large, because of {too_small}"
 
 
-def _unbiased_variances(basis: PublicBasis, m: int) -> Floats:
+def _unbiased_variances(sample_variances: Floats, m: int) -> Floats:
     """Return variances along the axes by Stein's estimator, since shrinkage enlarges small ones.
 
     Of m rows, a sample variance is smaller than the variance by a share that depends on the
     distance to larger variances, and is at least that of the Marchenko-Pastur law.
     """
-    sample_variances = (basis.coordinates**2).mean(axis=0)
     n_axes = len(sample_variances)
     distances = sample_variances[None, :] - sample_variances[:, None]
     is_larger = distances > 0

@@ -52,6 +52,20 @@ def test_intervals_contain_the_truth(kind):
     np.testing.assert_allclose(np.mean(widths, axis=0), normal_width, rtol=0.5)
 
 
+def test_intervals_of_columns_with_two_values():
+    """Rows that are not normal, and without correlations to show how far to shrink."""
+    truth = np.array([-0.7, 2.0, -1.0, 0.0])
+    hits = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        X = (rng.random((4300, 3)) < 0.3).astype(float)
+        y = (rng.random(4300) < expit(truth[0] + X @ truth[1:])).astype(int)
+        learner = SemiPrivateLogisticRegression(epsilon=8, classes=[0, 1], random_state=seed)
+        table = learner.fit(X[300:], y[300:], X_public=X[:300]).summary()
+        hits.append((table["low"] <= truth) & (truth <= table["high"]))
+    assert np.mean(hits) >= binom.ppf(1e-6, 80, 0.92) / 80
+
+
 def test_estimate_from_exact_sums_is_the_maximum_likelihood_with_its_covariance():
     rng = np.random.default_rng(0)
     rows = np.column_stack([np.ones(3000), rng.normal(size=(3000, 3))])
@@ -67,7 +81,6 @@ def test_estimate_from_exact_sums_is_the_maximum_likelihood_with_its_covariance(
         [],
         start=np.zeros(4),
         is_intercept=np.arange(4) == 0,
-        n_public=3000,
         to_columns=np.eye(4),
     )
     best = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-8).fit(rows, y).coef_[0]
@@ -83,7 +96,6 @@ def test_estimate_from_exact_sums_is_the_maximum_likelihood_with_its_covariance(
             [],
             start=np.zeros(4),
             is_intercept=np.arange(4) == 0,
-            n_public=3000,
             to_columns=np.eye(4),
         )
         assert (np.diag(wide.covariance) > 1.1 * np.diag(estimate.covariance)).all()
@@ -107,7 +119,6 @@ def test_error_of_public_rows():
             [],
             start=truth,
             is_intercept=is_intercept,
-            n_public=m,
             to_columns=np.eye(3),
         )
         deviations = np.sqrt(np.diag(estimate.covariance))
