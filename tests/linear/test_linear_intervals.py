@@ -1,5 +1,7 @@
 """Linear models: intervals of coefficients, and their table."""
 
+import matplotlib
+import matplotlib.pyplot
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression
 
 from skpublicdp import SemiPrivateLinearRegression, SemiPrivateLogisticRegression
+from skpublicdp.plotting import CoefficientDisplay
 from tests.internals.linear import (
     LogisticGLMLoss,
     ObservedSums,
@@ -58,8 +61,8 @@ def test_intervals_of_columns_with_two_values():
     hits = []
     for seed in range(40):
         rng = np.random.default_rng(seed)
-        X = (rng.random((4300, 3)) < 0.3).astype(float)
-        y = (rng.random(4300) < expit(truth[0] + X @ truth[1:])).astype(int)
+        X = (rng.random((20_300, 3)) < 0.3).astype(float)
+        y = (rng.random(20_300) < expit(truth[0] + X @ truth[1:])).astype(int)
         learner = SemiPrivateLogisticRegression(epsilon=8, classes=[0, 1], random_state=seed)
         table = learner.fit(X[300:], y[300:], X_public=X[:300]).summary()
         hits.append((table["low"] <= truth) & (truth <= table["high"]))
@@ -188,6 +191,36 @@ def test_constant_columns_have_no_interval():
         learner.fit(X, labels, X_public=public)
     assert np.isnan(learner.coef_interval()).all(axis=1).tolist() == [False, True, False]
     assert np.isfinite(learner.summary()["low"][0])
+
+
+class TestDisplay:
+    def test_draws_the_largest_coefficients_with_intervals(self):
+        learner = fitted("outcomes", 0)
+        display = CoefficientDisplay.from_estimator(learner, level=0.9, n_coefficients=2)
+        assert display.names == ["x0", "x1"]
+        deviations = people(300, [0, 1])[0].std(axis=0)[:2]
+        low = display.lines_.get_paths()[0].vertices[0, 0]
+        assert low == pytest.approx(learner.coef_interval(0.9)[0, 0] * deviations[0], rel=1e-3)
+        estimates = learner.summary()["estimate"][1:3]
+        np.testing.assert_allclose(display.points_.get_xdata(), estimates * deviations, rtol=1e-3)
+        assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == ["x0", "x1"]
+        matplotlib.pyplot.close(display.figure_)
+
+    def test_without_intervals(self):
+        learner = fitted("labels", 0, m=100, fit_intercept=False)
+        axes = matplotlib.pyplot.subplots()[1]
+        display = CoefficientDisplay.from_estimator(learner, ax=axes)
+        assert display.ax_ is axes
+        assert display.lines_ is None
+        assert "log-odds of 1" in axes.get_xlabel()
+        np.testing.assert_array_equal(
+            np.sign(display.effects), np.sign(learner.coef_[0][[int(n[1]) for n in display.names]])
+        )
+        matplotlib.pyplot.close(display.figure_)
+
+    def test_other_estimators(self):
+        with pytest.raises(TypeError, match="got LogisticRegression"):
+            CoefficientDisplay.from_estimator(LogisticRegression())
 
 
 class TestUnavailable:
