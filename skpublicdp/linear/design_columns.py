@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,6 +16,27 @@ COLUMN_UNIT = 2**16
 
 MAX_DEVIATIONS = 2**10
 """Number of public standard deviations at which values are clipped."""
+
+
+MODEL_COLUMN = "public model"
+"""Name of the column with the predictions of a public model."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelColumn:
+    """Column with the predictions of a public model: log-odds, or outcomes."""
+
+    # margins of encoded rows, shape (1, n), each of its row alone
+    margins: Callable[[Floats], Floats]
+    low: float  # limits of the predictions
+    high: float
+    zero: float  # prediction at which the margin is 0
+    step: float  # change of the prediction per unit of `margins`
+    unit: float  # change of the prediction per unit of the margins of a linear model
+
+    def predict(self, rows: Floats) -> Floats:
+        """Return the predictions of encoded rows."""
+        return self.zero + self.step * self.margins(rows)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,14 +53,22 @@ class DesignColumns:
     high: Floats  # (n_design,)
     centre: Floats  # (n_design,)
     scale: Floats  # (n_design,): public standard deviations, or infinity for constant columns
+    model: ModelColumn | None = None  # the last column, if there is a public model
 
     @classmethod
     def from_public(
-        cls, schema: Schema, rows: Floats, *, centred: bool, bounded: Collection[int] = ()
+        cls,
+        schema: Schema,
+        rows: Floats,
+        *,
+        centred: bool,
+        bounded: Collection[int] = (),
+        model: ModelColumn | None = None,
     ) -> DesignColumns:
         """Return the design columns of encoded public rows. Without centring, all centres are 0.
 
-        Values of the columns at the positions in `bounded` are clipped to the bounds.
+        Values of the columns at the positions in `bounded` are clipped to the bounds. The
+        predictions of a public model are the last column.
         """
         names, sources, codes, limits = [], [], [], []
         for position, column in enumerate(schema.columns):
@@ -56,6 +85,11 @@ class DesignColumns:
                 sources.append(position)
                 codes.append(code)
                 limits.append((0.0, 1.0))
+        if model is not None:
+            names.append(MODEL_COLUMN)
+            sources.append(-1)
+            codes.append(-1)
+            limits.append((model.low, model.high))
         low, high = np.array(limits).reshape(-1, 2).T
         zeros = np.zeros(len(names))
         design = cls(
@@ -67,6 +101,7 @@ class DesignColumns:
             high=high,
             centre=zeros,
             scale=zeros,
+            model=model,
         )
         values = design._raw(rows)
         n_finite = np.maximum(1, np.isfinite(values).sum(axis=0))
@@ -104,12 +139,34 @@ class DesignColumns:
 
     def _raw(self, rows: Floats) -> Floats:
         """Return the design matrix without replacing missing values, shape (n, n_design)."""
-        if not any(code >= 0 for code in self.codes):  # there are only numbers
+        has_categories = any(code >= 0 for code in self.codes)
+        if not has_categories and self.model is None:
             return np.array(rows, dtype=np.float64, order="C")
         n_design = len(self.names)
         values = np.empty((len(rows), n_design))
         for position in range(n_design):
-            code = self.codes[position]
-            column = rows[:, self.sources[position]]
+            code, source = self.codes[position], self.sources[position]
+            if source < 0:
+                assert self.model is not None
+                values[:, position] = (
+                    self.model.zero + self.model.step * self.model.margins(rows)[0]
+                )
+                continue
+            column = rows[:, source]
             values[:, position] = column if code < 0 else column == code
         return values
+
+    @property
+    def prior_slopes(self) -> Floats:
+        """Coefficients of the standardised columns that give the margins of the public model."""
+        slopes = np.zeros(len(self.names))
+        if self.model is not None and np.isfinite(self.scale[-1]):
+            slopes[-1] = self.scale[-1] / self.model.unit
+        return slopes
+
+    @property
+    def prior_intercept(self) -> float:
+        """Margin of the public model at the centre of the columns."""
+        if self.model is None:
+            return 0.0
+        return float(self.fill[-1] - self.model.zero) / self.model.unit

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import t
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_scalar
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.html_repr import HTMLReprMixin
@@ -21,23 +22,39 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp._internal.versions import VersionedMixin
+from skpublicdp.boosting.loss import LOGISTIC, SQUARED
+from skpublicdp.boosting.public_model import (
+    ROWWISE_ASSUMPTION,
+    EstimatorModel,
+    PublicModelMixin,
+    TargetScale,
+    check_classes,
+    check_kind,
+    check_rowwise,
+    in_container_of,
+    is_fitted,
+)
 from skpublicdp.data.batch_predict import Rule
 from skpublicdp.data.container import Container
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.labels import TargetReader
 from skpublicdp.data.schema import Column
+from skpublicdp.linear.design_columns import ModelColumn
 from skpublicdp.linear.glm_loss import GLMLoss
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Floats
 
+SQUARED_MARGIN_UNITS = 4
+"""Difference of the margins of boosting between the two outcome bounds."""
+
 MAX_EXPLAINED = 10
 """Maximum number of coefficients that are listed in the description of a model."""
 
 
-class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
+class SemiPrivateLinear(PublicModelMixin, HTMLReprMixin, VersionedMixin, BaseEstimator):
     """Base class of linear models.
 
     The class reads the inputs of `fit`, runs `fit_linear`, and stores only released values.
@@ -46,6 +63,7 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "delta": DELTA,
         "bounds": ["array-like", dict, None],
+        "public_model": [HasMethods("fit"), None],
         **SPENDING_PARAMETERS,
         **GROUP_PARAMETERS,
     }
@@ -105,7 +123,8 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         if check_targets is not None:
             check_targets(data)
         ledger.read(data.n_private, data.n_public)
-        self._model = fit_linear(data, ledger, loss, has_intercept=has_intercept)
+        column, model_assumptions = self._model_column(data, inputs.get("X_public"))
+        self._model = fit_linear(data, ledger, loss, has_intercept=has_intercept, model=column)
         self._schema = data.schema
         self.n_corrections_ = self._model.n_corrections
         self.coef_names_ = np.array(self._model.columns.names, dtype=object)
@@ -116,12 +135,38 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
                 f"the number of private rows, the types of the columns and {label_assumption}"
             )
         self.privacy_ = ledger.receipt(
-            assumptions=(f"{public_facts} may be known", *data.assumptions)
+            assumptions=(f"{public_facts} may be known", *data.assumptions, *model_assumptions)
         )
         return data
 
+    def _model_column(
+        self, data: Dataset, X_public: Any
+    ) -> tuple[ModelColumn | None, tuple[str, ...]]:
+        """Return the column of `public_model`, and assumptions about the model."""
+        if self.public_model is None:
+            return None, ()
+        classes, bounds = data.targets.classes, data.targets.bounds
+        target = TargetScale(classes, bounds, SQUARED if classes is None else LOGISTIC)
+        check_kind(self.public_model, target)
+        if not is_fitted(self.public_model):
+            raise ValueError(
+                "public_model must be fitted. If public rows have labels, pass y_public instead: "
+                "their linear model is then the prior mean of the coefficients."
+            )
+        check_classes(self.public_model, target)
+        model = EstimatorModel(self.public_model, in_container_of(X_public, data.schema), target)
+        check_rowwise(model, data.X_public)
+        low, high, zero, step, unit = -16.0, 16.0, 0.0, 1.0, 1.0
+        if bounds is not None:
+            low, high = bounds
+            zero, unit = low / 2 + high / 2, high - low
+            step = unit / SQUARED_MARGIN_UNITS
+        column = ModelColumn(model.predict_margins, low, high, zero=zero, step=step, unit=unit)
+        return column, (ROWWISE_ASSUMPTION,)
+
     coef_: Floats
     intercept_: Any
+    public_model: Any
 
     def explain(self) -> str:
         """Describe the model as text.
@@ -286,7 +331,8 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         """Return the centre of the columns in the units of the user's table."""
         model, offsets = self._model, [column.offset for column in self._schema.columns]
         zero = np.array([float(offsets[source]) for source in model.columns.sources])
-        is_number = np.array(model.columns.codes) < 0
+        # the predictions of a public model have no offset
+        is_number = (np.array(model.columns.codes) < 0) & (np.array(model.columns.sources) >= 0)
         return np.asarray(model.columns.centre + np.where(is_number, zero, 0.0))
 
     def __sklearn_tags__(self) -> Any:

@@ -37,7 +37,7 @@ from skpublicdp.linear.coefficient_posterior import (
     misfit,
     public_errors,
 )
-from skpublicdp.linear.design_columns import DesignColumns
+from skpublicdp.linear.design_columns import DesignColumns, ModelColumn
 from skpublicdp.linear.glm_loss import MEAN_UNIT, GLMLoss
 from skpublicdp.linear.public_basis import (
     MAX_AXES,
@@ -138,7 +138,14 @@ class PublicBasis:
         return self.all_axes[:, self.measured] * self.scales
 
 
-def fit_linear(data: Dataset, ledger: Ledger, loss: GLMLoss, *, has_intercept: bool) -> LinearModel:
+def fit_linear(
+    data: Dataset,
+    ledger: Ledger,
+    loss: GLMLoss,
+    *,
+    has_intercept: bool,
+    model: ModelColumn | None = None,
+) -> LinearModel:
     """Fit a linear model to private rows with the help of public rows.
 
     1. From public rows: centre, scale and axes of the columns, the precision with which each axis
@@ -153,7 +160,11 @@ def fit_linear(data: Dataset, ledger: Ledger, loss: GLMLoss, *, has_intercept: b
     """
     budget = make_stage_budget(ledger)
     columns = DesignColumns.from_public(
-        data.schema, data.X_public, centred=has_intercept, bounded=data.bounded
+        data.schema,
+        data.X_public,
+        centred=has_intercept,
+        bounded=data.bounded,
+        model=model,
     )
     basis = make_basis(columns, data, ledger, budget, loss, has_intercept=has_intercept)
     encoder = make_encoder(columns, basis, ledger, budget, loss, has_intercept=has_intercept)
@@ -387,15 +398,25 @@ def make_prior(
     """
     prior = _design_prior(basis, encoder, loss, basis.scales)
     n_all = basis.all_axes.shape[1]
+    # the prior mean is the public model, whose predictions are a column
+    columns = encoder.columns
+    all_means = columns.prior_slopes @ basis.all_axes
+    means = all_means[basis.measured] / basis.scales
+    intercepts: Floats = np.zeros(0)
+    if encoder.has_intercept:
+        intercepts = np.array([columns.prior_intercept / encoder.intercept_value])
+        means = np.append(intercepts, means)
+    prior = replace(prior, mean=means, has_mean=columns.model is not None)
     targets = data.targets.public.astype(np.float64) - 0.5
     has_coefficients = len(prior.variances) > 0
     if not has_coefficients or len(np.unique(targets)) < 2:
-        return prior, np.zeros(n_all)
+        return prior, all_means
     rows = encoder.columns.standardised(data.X_labelled) @ basis.all_axes
     if encoder.has_intercept:
-        intercepts = np.full(len(rows), encoder.intercept_value)
-        rows = np.column_stack([intercepts, rows])
+        ones = np.full(len(rows), encoder.intercept_value)
+        rows = np.column_stack([ones, rows])
     all_prior = _design_prior(basis, encoder, loss, np.ones(n_all))
+    all_prior = replace(all_prior, mean=np.append(intercepts, all_means))
     posterior = fit_labelled_rows(rows, targets, loss, all_prior)
     # the measured coordinates are scaled
     n_intercepts = len(posterior.mode) - n_all

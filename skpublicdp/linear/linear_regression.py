@@ -46,6 +46,10 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         Lowest and highest values of the numeric columns. The bounds must not depend on private
         rows. Values outside of declared bounds are clipped. If there are neither public rows nor
         bounds, columns are assumed to follow a standard normal distribution.
+    public_model : estimator, default=None
+        Fitted regressor that was made without the private rows, and whose prediction for a row
+        depends on this row alone. Its predictions are one more column, "public model", and the
+        prior mean of the coefficients is the model itself. An unfitted estimator is refused.
     random_state : int, numpy Generator or RandomState, default=None
         With ``None``, random numbers come from the operating system's secure generator. Any other
         value makes the fit reproducible, which is intended for tests and papers only, and is
@@ -151,6 +155,7 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         outcome_bounds: ArrayLike | None = None,
         fit_intercept: bool = True,
         bounds: ArrayLike | dict[Any, Any] | None = None,
+        public_model: Any = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
         budget: OptionalBudget = None,
@@ -160,6 +165,7 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         self.outcome_bounds = outcome_bounds
         self.fit_intercept = fit_intercept
         self.bounds = bounds
+        self.public_model = public_model
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget

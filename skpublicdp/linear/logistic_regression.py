@@ -44,6 +44,10 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         Lowest and highest values of the numeric columns. The bounds must not depend on private
         rows. Values outside of declared bounds are clipped. If there are neither public rows nor
         bounds, columns are assumed to follow a standard normal distribution.
+    public_model : estimator, default=None
+        Fitted classifier that was made without the private rows, and whose prediction for a row
+        depends on this row alone. Its predictions are one more column, "public model", and the
+        prior mean of the coefficients is the model itself. An unfitted estimator is refused.
     random_state : int, numpy Generator or RandomState, default=None
         With ``None``, random numbers come from the operating system's secure generator. Any other
         value makes the fit reproducible, which is intended for tests and papers only, and is
@@ -155,6 +159,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         fit_intercept: bool = True,
         classes: ArrayLike | None = None,
         bounds: ArrayLike | dict[Any, Any] | None = None,
+        public_model: Any = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
         budget: OptionalBudget = None,
@@ -164,6 +169,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         self.fit_intercept = fit_intercept
         self.classes = classes
         self.bounds = bounds
+        self.public_model = public_model
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
