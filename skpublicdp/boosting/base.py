@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -39,7 +38,7 @@ from skpublicdp.boosting.explain import (
 from skpublicdp.boosting.fit import FitOptions, fit_boosting
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
-from skpublicdp.boosting.public_model import is_fitted, model_lines
+from skpublicdp.boosting.public_model import PublicModelMixin, model_lines
 from skpublicdp.boosting.training_data import TrainingData, read_training_data
 from skpublicdp.data.batch_predict import Rule, apply_rule
 from skpublicdp.data.labels import TargetReader
@@ -54,7 +53,7 @@ MAX_NAMED_COLUMNS = 3
 """Maximum number of columns that a `DriftWarning` names."""
 
 
-class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
+class SemiPrivateBoosting(PublicModelMixin, HTMLReprMixin, VersionedMixin, BaseEstimator):
     """Base class of boosting estimators.
 
     The class reads the inputs of `fit`, runs `fit_boosting`, and stores only released values.
@@ -224,17 +223,6 @@ class SemiPrivateBoosting(HTMLReprMixin, VersionedMixin, BaseEstimator):
             return model.raw_predict(codes) + term.of_rows(rows)
 
         return margins
-
-    def __sklearn_clone__(self) -> Any:
-        """Return an unfitted copy of the estimator that keeps a fitted `public_model`."""
-        parameters = {
-            name: value if is_fitted(value) else clone(value, safe=False)
-            for name, value in self.get_params(deep=False).items()
-        }
-        copied = type(self)(**parameters)
-        if hasattr(self, "_metadata_request"):  # the metadata requests set by `set_fit_request`
-            copied._metadata_request = copy.deepcopy(self._metadata_request)
-        return copied
 
     def explain_local(self, X: Any) -> LocalExplanation:
         """Decompose each prediction into contributions of columns, pairs of columns and trees.

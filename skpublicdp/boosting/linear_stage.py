@@ -19,7 +19,7 @@ from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import null_model
 from skpublicdp.boosting.public_model import PublicMargins, PublicModel, to_integers
 from skpublicdp.boosting.training_data import TrainingData
-from skpublicdp.linear.glm_loss import SoftmaxGLMLoss
+from skpublicdp.linear.glm_loss import LogisticGLMLoss, SoftmaxGLMLoss, SquaredGLMLoss
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
 from skpublicdp.linear.softmax_fit import fit_softmax
 from skpublicdp.privacy.ledger import Ledger
@@ -84,13 +84,14 @@ def linear_model_suffices(training: TrainingData, ledger: Ledger, budget: StageB
 
 def with_linear_model(training: TrainingData, ledger: Ledger, budget: StageBudget) -> TrainingData:
     """Fit a linear model to the private rows, and return the data with its margins of all rows."""
-    dataset, glm_loss = training.dataset, training.loss.glm_loss
+    dataset, n_targets = training.dataset, training.n_targets
     assert dataset is not None
-    assert glm_loss is not None
-    if isinstance(glm_loss, SoftmaxGLMLoss):
-        linear = fit_softmax(dataset, ledger, budget, glm_loss, has_intercept=True)
+    if n_targets > 1:
+        softmax = SoftmaxGLMLoss(n_targets)
+        linear = fit_softmax(dataset, ledger, budget, softmax, has_intercept=True)
     else:
-        linear = fit_linear(dataset, ledger, budget, glm_loss, has_intercept=True)
+        loss = LogisticGLMLoss() if training.loss.has_labels else SquaredGLMLoss()
+        linear = fit_linear(dataset, ledger, budget, loss, has_intercept=True)
     stage = LinearStage(linear, training.loss)
     of_public = to_integers(stage.predict_margins(dataset.X_public))
     public_margins = PublicMargins(stage, slope=1.0, of_public=of_public)

@@ -32,7 +32,6 @@ from skpublicdp.boosting.model import (
     probabilities,
 )
 from skpublicdp.data.outcomes import TARGET_LEVELS
-from skpublicdp.linear.glm_loss import GLMLoss, LogisticGLMLoss, SoftmaxGLMLoss, SquaredGLMLoss
 from skpublicdp.typing import Floats
 
 
@@ -116,7 +115,8 @@ class Loss(ABC):
 
     name: str  # value of the parameter `loss`, for outcomes
     n_targets: int = 1  # number of margins that each row has
-    glm_unit: float = 1.0  # margin per unit of the margin of a linear model with `glm_loss`
+    # margin per unit of a linear model's margin, or 0 if there is no linear model for this loss
+    glm_unit: float = 1.0
     # whether trees can be drawn without noisy sums, with a label for each leaf
     has_labels: bool = True
     # whether one histogram of residuals describes the outcomes of all rows
@@ -232,11 +232,6 @@ class Loss(ABC):
         """Return the margins of a public model that predicts given means."""
         return self.link(np.clip(means, 0.0, 1.0))
 
-    @property
-    def glm_loss(self) -> GLMLoss | None:
-        """Loss of a linear model for the same targets, or None if there is no such model."""
-        return None
-
     def margins_of_linear_model(self, scores: Floats) -> Floats:
         """Return the margins of the linear model of `public_estimators`, given its scores."""
         return self.margins_of_means(scores)
@@ -343,11 +338,6 @@ class LogisticLoss(ScalarLoss):
         position += MAX_MARGIN
         return np.take(self._packed, position)
 
-    @property
-    def glm_loss(self) -> GLMLoss:
-        """Logistic loss."""
-        return LogisticGLMLoss()
-
     def link(self, means: Floats) -> Floats:
         """Return the log-odds that correspond to given means."""
         return logit(means)
@@ -440,11 +430,6 @@ class SquaredLoss(OutcomeLoss):
         # the scale of this loss is between 1/2 and 1
         return self if max_residual >= 0.5 else ClippedSquaredLoss(max_residual)
 
-    @property
-    def glm_loss(self) -> GLMLoss:
-        """Squared loss."""
-        return SquaredGLMLoss()
-
     def link(self, means: Floats) -> Floats:
         """Return the margins 4 (mean - 1/2), the inverse of the mean."""
         return 4 * (means - 0.5)
@@ -506,11 +491,6 @@ class MultinomialLoss(Loss):
             total += exponential
         exponentials /= total
         return exponentials
-
-    @property
-    def glm_loss(self) -> GLMLoss:
-        """Softmax loss."""
-        return SoftmaxGLMLoss(self.n_targets)
 
     def link(self, means: Floats) -> Floats:
         """Return the logarithms of class probabilities, which are valid softmax margins."""
@@ -614,6 +594,7 @@ class PoissonLoss(OutcomeLoss):
     """
 
     name = "poisson"
+    glm_unit = 0.0
     output_name = "log of the mean outcome"
     max_dispersion = 1.0
 

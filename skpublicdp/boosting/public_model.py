@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.data.one_hot import fold_rows
 from skpublicdp.data.schema import Schema
+from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.typing import Floats, Mask
 
 MIN_PROBABILITY = 0.005
@@ -139,6 +141,41 @@ def columns_of_classes(probabilities: Floats, of: NDArray[Any], classes: NDArray
 def to_integers(margins: Floats) -> NDArray[np.int16]:
     """Convert margins to integers in units of 1 / MARGIN_UNIT, clipped to ±16 logits."""
     return np.rint(MARGIN_UNIT * np.clip(margins, -16.0, 16.0)).astype(np.int16)
+
+
+class PublicModelMixin:
+    """Mixin of estimators whose copies share a fitted `public_model`."""
+
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted copy of the estimator that keeps a fitted `public_model`."""
+        estimator: Any = self
+        parameters = {
+            name: value if is_fitted(value) else clone(value, safe=False)
+            for name, value in estimator.get_params(deep=False).items()
+        }
+        copied = type(estimator)(**parameters)
+        if hasattr(estimator, "_metadata_request"):  # set by `set_fit_request`
+            copied._metadata_request = copy.deepcopy(estimator._metadata_request)
+        return copied
+
+
+ROWWISE_ASSUMPTION = (
+    "public_model was made without the private rows, and its prediction for a row depends on this "
+    "row alone"
+)
+"""Assumption about a fitted model, listed in the receipt."""
+
+
+def in_container_of(X_public: Any, schema: Schema) -> Schema:
+    """Return the schema with the data frame library of `X_public`, if it is a data frame.
+
+    As a result, a public model receives the same kind of table whether `X` is in memory or
+    streamed.
+    """
+    if X_public is None or not is_frame(X_public):
+        return schema
+    library = Table(X_public).container.library
+    return replace(schema, container=replace(schema.container, library=library))
 
 
 def check_kind(estimator: Any, target: TargetScale) -> None:

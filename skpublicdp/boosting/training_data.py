@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any, TypeAlias
@@ -19,7 +19,12 @@ from skpublicdp.boosting.binner import BinCodes, Binner, make_binner
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.boosting.loss import OUTCOME_LOSSES, Loss
 from skpublicdp.boosting.monotone import Directions, validate_monotonic_cst
-from skpublicdp.boosting.public_model import PublicMargins, TargetScale, make_public_margins
+from skpublicdp.boosting.public_model import (
+    PublicMargins,
+    TargetScale,
+    in_container_of,
+    make_public_margins,
+)
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader, TargetReader, Targets
@@ -28,7 +33,6 @@ from skpublicdp.data.outcomes import RegressionTarget
 from skpublicdp.data.public_rows import DESCRIBED
 from skpublicdp.data.roles import RowChooser
 from skpublicdp.data.schema import Schema
-from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.hypotheses.trees import TreeCover
 from skpublicdp.typing import Floats, Mask
 
@@ -203,7 +207,7 @@ def read_training_data(
         public_model = None
     public_margins = make_public_margins(
         public_model,
-        _in_container_of(X_public, dataset.schema),
+        in_container_of(X_public, dataset.schema),
         fine_binner,
         dataset.X_public,
         public_labels,
@@ -249,7 +253,7 @@ def _suits_linear_model(dataset: Dataset, schema: Schema, loss: Loss) -> bool:
     """Indicate whether the table has many numbers, and public rows that show their axes."""
     n_numbers = int(schema.numeric.sum())
     has_joint_rows = dataset.n_public >= N_BINS and DESCRIBED not in dataset.assumptions
-    return loss.glm_loss is not None and has_joint_rows and n_numbers >= MIN_NUMERIC_COLUMNS
+    return loss.glm_unit > 0 and has_joint_rows and n_numbers >= MIN_NUMERIC_COLUMNS
 
 
 def _columns_without_synthetic_values(dataset: Dataset, runs: Sequence[ColumnRun]) -> Mask | None:
@@ -280,18 +284,6 @@ def _public_model_parameter(estimator: Any, directions: Directions | None) -> An
             )
         return parameter
     return None if directions is not None or estimator.method == "votes" else parameter
-
-
-def _in_container_of(X_public: Any, schema: Schema) -> Schema:
-    """Return the schema with the data frame library of `X_public`, if it is a data frame.
-
-    As a result, a public model receives the same kind of table whether `X` is in memory or
-    streamed.
-    """
-    if X_public is None or not is_frame(X_public):
-        return schema
-    library = Table(X_public).container.library
-    return replace(schema, container=replace(schema.container, library=library))
 
 
 def _encoded_chunks(

@@ -300,14 +300,16 @@ def fit_labelled_rows(
     weights = 1 / prior.variances
     best_loss, best_factor, residual_variance = np.inf, 1.0, 1.0
     mean_square = float(np.mean(targets**2))
-    starts = np.zeros((N_FOLDS, rows.shape[1]))
+    starts = np.tile(prior.mean, (N_FOLDS, 1))
     for factor in PRIOR_FACTORS:
         ridge = np.where(is_slope, weights / factor, weights)
         ridge *= loss.residual_variance(mean_square)
         total = 0.0
         for fold in range(N_FOLDS):
             fitted, held_out = order[folds != fold], order[folds == fold]
-            starts[fold] = _mode_of_rows(rows[fitted], targets[fitted], loss, ridge, starts[fold])
+            starts[fold] = _mode_of_rows(
+                rows[fitted], targets[fitted], loss, ridge, prior.mean, starts[fold]
+            )
             margins = rows[held_out] @ starts[fold]
             losses = loss.log_partition(margins) - targets[held_out] * margins
             total += float(losses.sum())
@@ -319,7 +321,7 @@ def fit_labelled_rows(
         residual_variance = loss.residual_variance(2 * mean_loss + mean_square)
     weights = np.where(is_slope, weights / best_factor, weights)
     ridge = loss.residual_variance(mean_square) * weights
-    mode = _mode_of_rows(rows, targets, loss, ridge, starts.mean(axis=0))
+    mode = _mode_of_rows(rows, targets, loss, ridge, prior.mean, starts.mean(axis=0))
     curvatures = loss.curvature(loss.mean(rows @ mode))
     precisions = curvatures @ rows**2 / residual_variance
     variances = 1 / (precisions + weights)
@@ -327,7 +329,7 @@ def fit_labelled_rows(
 
 
 def _mode_of_rows(
-    rows: Floats, targets: Floats, loss: GLMLoss, ridge: Floats, start: Floats
+    rows: Floats, targets: Floats, loss: GLMLoss, ridge: Floats, prior_mean: Floats, start: Floats
 ) -> Floats:
     """Return the coefficients that minimise the loss of rows plus a quadratic penalty."""
     n = len(rows)
@@ -336,7 +338,7 @@ def _mode_of_rows(
     observed = CoefficientSums(n, targets @ rows, zeros, 0.0, 1.0)
     curvature = loss.curvature_at_zero * (rows**2).sum(axis=0)
     return _penalised_mode(
-        sample, loss, observed, start=start, penalties=((ridge, zeros),), curvature=curvature
+        sample, loss, observed, start=start, penalties=((ridge, prior_mean),), curvature=curvature
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -19,6 +19,27 @@ MAX_DEVIATIONS = 2**10
 """Number of public standard deviations at which values are clipped."""
 
 
+MODEL_COLUMN = "public model"
+"""Name of the column with the predictions of a public model."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelColumn:
+    """Column with the predictions of a public model: log-odds, or outcomes."""
+
+    # margins of encoded rows, shape (1, n), each of its row alone
+    margins: Callable[[Floats], Floats]
+    low: float  # limits of the predictions
+    high: float
+    zero: float  # prediction at which the margin is 0
+    step: float  # change of the prediction per unit of `margins`
+    unit: float  # change of the prediction per unit of the margins of a linear model
+
+    def predict(self, rows: Floats) -> Floats:
+        """Return the predictions of encoded rows."""
+        return self.zero + self.step * self.margins(rows)[0]
+
+
 @dataclass(frozen=True, eq=False)
 class DesignColumns:
     """Centre and scale of each column of the design matrix, which are functions of public rows."""
@@ -33,14 +54,22 @@ class DesignColumns:
     high: Floats  # (n_design,)
     centre: Floats  # (n_design,)
     scale: Floats  # (n_design,): public standard deviations, or infinity for constant columns
+    model: ModelColumn | None = None  # the last column, if there is a public model
 
     @classmethod
     def from_public(
-        cls, schema: Schema, rows: Floats, *, centred: bool, bounded: Collection[int] = ()
+        cls,
+        schema: Schema,
+        rows: Floats,
+        *,
+        centred: bool,
+        bounded: Collection[int] = (),
+        model: ModelColumn | None = None,
     ) -> DesignColumns:
         """Return the design columns of encoded public rows. Without centring, all centres are 0.
 
-        Values of the columns at the positions in `bounded` are clipped to the bounds.
+        Values of the columns at the positions in `bounded` are clipped to the bounds. The
+        predictions of a public model are the last column.
         """
         names, sources, codes, limits = [], [], [], []
         for position, column in enumerate(schema.columns):
@@ -57,6 +86,11 @@ class DesignColumns:
                 sources.append(position)
                 codes.append(code)
                 limits.append((0.0, 1.0))
+        if model is not None:
+            names.append(MODEL_COLUMN)
+            sources.append(-1)
+            codes.append(-1)
+            limits.append((model.low, model.high))
         low, high = np.array(limits).reshape(-1, 2).T
         zeros = np.zeros(len(names))
         design = cls(
@@ -68,6 +102,7 @@ class DesignColumns:
             high=high,
             centre=zeros,
             scale=zeros,
+            model=model,
         )
         values = design._raw(rows)
         n_finite = np.maximum(1, np.isfinite(values).sum(axis=0))
@@ -116,14 +151,34 @@ class DesignColumns:
     def _raw(self, rows: Floats) -> Floats:
         """Return the design matrix without replacing missing values, shape (n, n_design)."""
         codes = np.array(self.codes)
-        if (codes < 0).all():  # there are only numbers
+        if (codes < 0).all() and self.model is None:  # there are only numbers
             return np.array(rows, dtype=np.float64, order="C")
         values = np.empty((len(rows), len(codes)))
         starts = np.flatnonzero(codes <= 0).tolist()  # of the numbers, and of each first category
         for start, stop in pairwise([*starts, len(codes)]):
             source = self.sources[start]
+            if source < 0:
+                assert self.model is not None
+                margins = self.model.margins(rows)[0]
+                values[:, start] = self.model.zero + self.model.step * margins
+                continue
             column = rows[:, source, None]
             if codes[start] >= 0:
                 column = column == codes[start:stop]
             values[:, start:stop] = column
         return values
+
+    @property
+    def prior_slopes(self) -> Floats:
+        """Coefficients of the standardised columns that give the margins of the public model."""
+        slopes = np.zeros(len(self.names))
+        if self.model is not None and np.isfinite(self.scale[-1]):
+            slopes[-1] = self.scale[-1] / self.model.unit
+        return slopes
+
+    @property
+    def prior_intercept(self) -> float:
+        """Margin of the public model at the centre of the columns."""
+        if self.model is None:
+            return 0.0
+        return float(self.fill[-1] - self.model.zero) / self.model.unit

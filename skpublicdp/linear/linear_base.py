@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import t
 from sklearn.base import BaseEstimator
+from sklearn.utils import check_scalar
+from sklearn.utils._param_validation import HasMethods
 from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.html_repr import HTMLReprMixin
@@ -18,11 +22,25 @@ from skpublicdp._internal.parameters import (
     check_parameters,
 )
 from skpublicdp._internal.versions import VersionedMixin
+from skpublicdp.boosting.loss import LOGISTIC, SQUARED
+from skpublicdp.boosting.public_model import (
+    ROWWISE_ASSUMPTION,
+    EstimatorModel,
+    PublicModelMixin,
+    TargetScale,
+    check_classes,
+    check_kind,
+    check_rowwise,
+    in_container_of,
+    is_fitted,
+)
 from skpublicdp.data.batch_predict import Rule
+from skpublicdp.data.container import Container
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.labels import TargetReader
 from skpublicdp.data.schema import Column
+from skpublicdp.linear.design_columns import ModelColumn
 from skpublicdp.linear.glm_loss import GLMLoss
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
 from skpublicdp.privacy.ledger import Ledger
@@ -30,11 +48,14 @@ from skpublicdp.privacy.stage_budget import StageBudget, make_stage_budget
 from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Floats
 
+SQUARED_MARGIN_UNITS = 4
+"""Difference of the margins of boosting between the two outcome bounds."""
+
 MAX_EXPLAINED = 10
 """Maximum number of coefficients that are listed in the description of a model."""
 
 
-class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
+class SemiPrivateLinear(PublicModelMixin, HTMLReprMixin, VersionedMixin, BaseEstimator):
     """Base class of linear models.
 
     The class reads the inputs of `fit`, runs `fit_linear`, and stores only released values.
@@ -43,6 +64,7 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         "delta": DELTA,
         "bounds": ["array-like", dict, None],
+        "public_model": [HasMethods("fit"), None],
         **SPENDING_PARAMETERS,
         **GROUP_PARAMETERS,
     }
@@ -97,8 +119,9 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             **inputs,
         )
         ledger.read(data.n_private, data.n_public)
+        column, model_assumptions = self._model_column(data, inputs.get("X_public"))
         budget = make_stage_budget(ledger)
-        self._model = self._fit_model(data, ledger, budget, loss, has_intercept)
+        self._model = self._fit_model(data, ledger, budget, loss, has_intercept, column)
         self._schema = data.schema
         self.n_corrections_ = self._model.n_corrections
         self.coef_names_ = np.array(self._model.columns.names, dtype=object)
@@ -109,7 +132,7 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
                 f"the number of private rows, the types of the columns and {label_assumption}"
             )
         self.privacy_ = ledger.receipt(
-            assumptions=(f"{public_facts} may be known", *data.assumptions)
+            assumptions=(f"{public_facts} may be known", *data.assumptions, *model_assumptions)
         )
         return data
 
@@ -120,12 +143,44 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
         budget: StageBudget,
         loss: GLMLoss,
         has_intercept: bool,
+        model: ModelColumn | None,
     ) -> LinearModel:
         """Release the sums of private rows, and return the coefficients."""
-        return fit_linear(data, ledger, budget, loss, has_intercept=has_intercept)
+        return fit_linear(data, ledger, budget, loss, has_intercept=has_intercept, model=model)
+
+    def _model_column(
+        self, data: Dataset, X_public: Any
+    ) -> tuple[ModelColumn | None, tuple[str, ...]]:
+        """Return the column of `public_model`, and assumptions about the model."""
+        if self.public_model is None:
+            return None, ()
+        classes, bounds = data.targets.classes, data.targets.bounds
+        if classes is not None and len(classes) > 2:
+            raise ValueError(
+                f"public_model requires two labels or outcomes; y has {len(classes)} labels. "
+                "Pass y_public, or use SemiPrivateBoostingClassifier."
+            )
+        target = TargetScale(classes, bounds, SQUARED if classes is None else LOGISTIC)
+        check_kind(self.public_model, target)
+        if not is_fitted(self.public_model):
+            raise ValueError(
+                "public_model must be fitted. If public rows have labels, pass y_public instead: "
+                "their linear model is then the prior mean of the coefficients."
+            )
+        check_classes(self.public_model, target)
+        model = EstimatorModel(self.public_model, in_container_of(X_public, data.schema), target)
+        check_rowwise(model, data.X_public)
+        low, high, zero, step, unit = -16.0, 16.0, 0.0, 1.0, 1.0
+        if bounds is not None:
+            low, high = bounds
+            zero, unit = low / 2 + high / 2, high - low
+            step = unit / SQUARED_MARGIN_UNITS
+        column = ModelColumn(model.predict_margins, low, high, zero=zero, step=step, unit=unit)
+        return column, (ROWWISE_ASSUMPTION,)
 
     coef_: Floats
     intercept_: Any
+    public_model: Any
 
     def explain(self) -> str:
         """Describe the model as text.
@@ -160,6 +215,133 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
             lines.append(f"  ... ({n_remaining} smaller terms)")
         return "\n".join(lines)
 
+    def coef_interval(self, level: float = 0.95) -> Floats:
+        """Return confidence intervals of the coefficients.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        ndarray of float64, shape (n_coefficients, 2)
+            Lower and upper end for each name in `coef_names_`. Coefficients of columns that are
+            constant in the public rows have NaN.
+
+        Raises
+        ------
+        ValueError
+            If `level` is invalid, or if intervals are not available. They require columns of
+            numbers, at most 127 of them, 300 public rows and three per column, and enough private
+            rows for every direction to be measured. They are not available for persons, nor for
+            more than two labels.
+
+        Notes
+        -----
+        The intervals have no additional privacy cost. They contain the sampling error of the
+        private rows, the noise of the releases and the error of the public rows. Their centre is an
+        estimate without a prior, which `summary` lists, since prior variances shrink `coef_`.
+        Labels of public rows are not used.
+
+        The intervals assume that the model holds, that private and public rows come from the same
+        population, and that rows are independent.
+        """
+        check_is_fitted(self)
+        check_scalar(level, "level", Real, min_val=0, max_val=1, include_boundaries="neither")
+        estimate = self._model.estimate
+        if isinstance(estimate, str):
+            raise ValueError(f"Intervals of coefficients are not available, since {estimate}.")
+        values, deviations = self._estimates()
+        half_width = t.ppf((1 + level) / 2, estimate.degrees) * deviations
+        return np.column_stack([values - half_width, values + half_width])[1:]
+
+    def summary(self, level: float = 0.95) -> Any:
+        """Return a table of the coefficients, with standard errors and confidence intervals.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage of each interval, between 0 and 1.
+
+        Returns
+        -------
+        DataFrame or dict of str to ndarray
+            One row for the intercept, if there is one, and one per coefficient. With more than two
+            labels, these are the rows of each label, named in the column ``label``. The columns are
+            ``name``, ``coefficient`` (the value in `coef_`), ``estimate`` (without a prior),
+            ``standard_error``, ``low`` and ``high``. Classifiers also have ``odds_ratio``,
+            ``odds_ratio_low`` and ``odds_ratio_high``. If intervals are not available, the columns
+            from ``estimate`` on are NaN, and `coef_interval` states the reason. The result is a
+            frame of the same library as `X`, and a dict if `X` is an array.
+        """
+        check_is_fitted(self)
+        check_scalar(level, "level", Real, min_val=0, max_val=1, include_boundaries="neither")
+        values, deviations = self._estimates()
+        half_width = deviations
+        if not isinstance(self._model.estimate, str):
+            half_width = t.ppf((1 + level) / 2, self._model.estimate.degrees) * deviations
+        names = np.array(["(intercept)", *self.coef_names_], dtype=object)
+        intercepts = np.atleast_1d(self.intercept_)
+        coefficients = np.column_stack([intercepts, np.atleast_2d(self.coef_)])
+        columns: dict[str, NDArray[Any]] = {
+            "name": np.tile(names, len(intercepts)),
+            "coefficient": coefficients.ravel(),
+            "estimate": values,
+            "standard_error": deviations,
+            "low": values - half_width,
+            "high": values + half_width,
+        }
+        if self._has_odds:
+            for name, column in zip(
+                ("", "_low", "_high"), ("estimate", "low", "high"), strict=True
+            ):
+                with np.errstate(over="ignore"):
+                    columns[f"odds_ratio{name}"] = np.exp(columns[column])
+        if len(intercepts) > 1:
+            columns = {"label": np.repeat(self.classes_, len(names)), **columns}
+        if not self.fit_intercept:
+            is_slope = np.tile(np.arange(len(names)) > 0, len(intercepts))
+            columns = {name: column[is_slope] for name, column in columns.items()}
+        library = self._schema.container.library
+        if library is None:
+            return columns
+        return Container(library, tuple(columns)).build(list(columns.values()))
+
+    fit_intercept: bool
+    classes_: NDArray[Any]  # labels, which only classifiers have
+    _has_odds = False  # whether coefficients are log-odds
+
+    def _estimates(self) -> tuple[Floats, Floats]:
+        """Return the estimates without a prior, and standard errors, with the intercept first."""
+        model, unit = self._model, self._margin_unit()
+        if isinstance(model.estimate, str):
+            n_margins = np.size(self.intercept_)
+            nothing = np.full(n_margins * (1 + len(self.coef_names_)), np.nan)
+            return nothing, nothing
+        coefficients = model.estimate.coefficients
+        # the intercept is the margin of a row whose columns are all 0
+        to_zero = np.eye(len(coefficients))
+        is_constant = np.isinf(model.columns.scale)
+        to_zero[0, 1:] = np.where(is_constant, 0, -self._centre())
+        known = np.append(True, ~is_constant)
+        deviations = np.full(len(coefficients), np.nan)
+        values = np.full(len(coefficients), np.nan)
+        to_zero = to_zero[np.ix_(known, known)]
+        covariance = model.estimate.covariance[np.ix_(known, known)]
+        deviations[known] = unit * np.sqrt(np.diag(to_zero @ covariance @ to_zero.T))
+        values[known] = unit * (to_zero @ coefficients[known])
+        values[0] += self._margin_zero()
+        return values, deviations
+
+    def _margin_unit(self) -> float:
+        """Return the predicted quantity that a margin of 1 represents."""
+        return 1.0
+
+    def _margin_zero(self) -> float:
+        """Return the predicted quantity that a margin of 0 represents."""
+        return 0.0
+
     def _predicted_quantity(self, position: int) -> str:
         """Return the name of the quantity that a row of coefficients predicts."""
         raise NotImplementedError
@@ -177,12 +359,16 @@ class SemiPrivateLinear(HTMLReprMixin, VersionedMixin, BaseEstimator):
 
     def _raw_intercept(self) -> Any:
         """Return the margin of a row whose columns are all 0, or one per label."""
+        intercept = self._model.intercept - self._model.coefficients @ self._centre()
+        return float(intercept) if np.ndim(intercept) == 0 else intercept
+
+    def _centre(self) -> Floats:
+        """Return the centre of the columns in the units of the user's table."""
         model, offsets = self._model, [column.offset for column in self._schema.columns]
         zero = np.array([float(offsets[source]) for source in model.columns.sources])
-        is_number = np.array(model.columns.codes) < 0
-        centre = model.columns.centre + np.where(is_number, zero, 0.0)
-        intercept = model.intercept - model.coefficients @ centre
-        return float(intercept) if np.ndim(intercept) == 0 else intercept
+        # the predictions of a public model have no offset
+        is_number = (np.array(model.columns.codes) < 0) & (np.array(model.columns.sources) >= 0)
+        return np.asarray(model.columns.centre + np.where(is_number, zero, 0.0))
 
     def __sklearn_tags__(self) -> Any:
         """Declare that missing values, categories and strings are supported."""

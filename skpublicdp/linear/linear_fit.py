@@ -18,6 +18,16 @@ from scipy.linalg import solve_triangular
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.public_rows import DESCRIBED
+from skpublicdp.linear.coefficient_covariance import (
+    MAX_COEFFICIENTS,
+    MIN_PUBLIC_ROWS,
+    MIN_ROWS_PER_AXIS,
+    ROWS_OF_INFLATION,
+    CoefficientEstimate,
+    Correction,
+    ObservedSums,
+    estimate_coefficients,
+)
 from skpublicdp.linear.coefficient_posterior import (
     CoefficientPrior,
     CoefficientSums,
@@ -28,7 +38,7 @@ from skpublicdp.linear.coefficient_posterior import (
     misfit,
     public_errors,
 )
-from skpublicdp.linear.design_columns import DesignColumns
+from skpublicdp.linear.design_columns import DesignColumns, ModelColumn
 from skpublicdp.linear.glm_loss import MEAN_UNIT, GLMLoss
 from skpublicdp.linear.public_basis import (
     MAX_AXES,
@@ -70,6 +80,9 @@ ROWS_PER_COLUMN = 2
 """Number of smoothed public rows per column, at least, so that their covariance has full rank. A
 larger number costs memory, and 4 and 8 gain nothing."""
 
+MIN_RELATIVE_VARIANCE = 1e-6
+"""Variance of standardised public rows along an axis at which columns count as collinear."""
+
 MIN_LIMIT_BITS, MAX_LIMIT_BITS = 10, 20
 """Binary digits of the integer that represents the clipping length."""
 
@@ -89,6 +102,9 @@ class LinearModel:
     intercept: Any
     n_corrections: int
     margin_variance: float  # posterior variance of the margin of an average public row
+    # estimate without a prior of the intercept and the coefficients in the units of the columns,
+    # or the reason why there is none
+    estimate: CoefficientEstimate | str
 
     @property
     def coefficients(self) -> Floats:
@@ -122,7 +138,13 @@ class PublicBasis:
 
 
 def fit_linear(
-    data: Dataset, ledger: Ledger, budget: StageBudget, loss: GLMLoss, *, has_intercept: bool
+    data: Dataset,
+    ledger: Ledger,
+    budget: StageBudget,
+    loss: GLMLoss,
+    *,
+    has_intercept: bool,
+    model: ModelColumn | None = None,
 ) -> LinearModel:
     """Fit a linear model to private rows with the help of public rows, spending a budget.
 
@@ -134,9 +156,14 @@ def fit_linear(
        is fitted to labelled public rows.
     5. Each correction releases how far private and public means of the predictions differ, and
        fits the posterior again.
+    6. From all releases: an estimate without a prior, and its covariance, for intervals.
     """
     columns = DesignColumns.from_public(
-        data.schema, data.X_public, centred=has_intercept, bounded=data.bounded
+        data.schema,
+        data.X_public,
+        centred=has_intercept,
+        bounded=data.bounded,
+        model=model,
     )
     basis = make_basis(columns, data, ledger, budget, loss, has_intercept=has_intercept)
     encoder = make_encoder(columns, basis, ledger, budget, loss, has_intercept=has_intercept)
@@ -154,8 +181,9 @@ def fit_linear(
     # axes that are not measured have the coefficients of the labelled public rows
     public_coefficients[basis.measured] = 0
     unmeasured = basis.all_axes @ (fit.posterior.public_weight * public_coefficients)
+    estimate = estimate_columns(fit, data, basis, encoder, ledger)
     return _linear_model(
-        encoder, fit.posterior.mode, unmeasured, n_corrections, fit.margin_variance
+        encoder, fit.posterior.mode, unmeasured, n_corrections, fit.margin_variance, estimate
     )
 
 
@@ -283,9 +311,12 @@ def make_encoder(
             return RowEncoder.from_basis(
                 columns, basis.matrix, limit=limit, has_intercept=has_intercept
             )
+    remedy = "Check that epsilon has the intended value."
+    if ledger.rows_per_person > 1:  # noise is proportional to this number
+        remedy = f"Reduce max_rows_per_group, which is {ledger.rows_per_person}."
     raise ValueError(
         f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums is too large to "
-        "be drawn. Check that epsilon has the intended value."
+        f"be drawn. {remedy}"
     )
 
 
@@ -385,15 +416,25 @@ def make_prior(
     """
     prior = _design_prior(basis, encoder, loss, basis.scales)
     n_all = basis.all_axes.shape[1]
+    # the prior mean is the public model, whose predictions are a column
+    columns = encoder.columns
+    all_means = columns.prior_slopes @ basis.all_axes
+    means = all_means[basis.measured] / basis.scales
+    intercepts: Floats = np.zeros(0)
+    if encoder.has_intercept:
+        intercepts = np.array([columns.prior_intercept / encoder.intercept_value])
+        means = np.append(intercepts, means)
+    prior = replace(prior, mean=means, has_mean=columns.model is not None)
     targets = data.targets.public.astype(np.float64) - 0.5
     has_coefficients = len(prior.variances) > 0
     if not has_coefficients or len(np.unique(targets)) < 2:
-        return prior, np.zeros(n_all)
+        return prior, all_means
     rows = encoder.columns.standardised(data.X_labelled) @ basis.all_axes
     if encoder.has_intercept:
-        intercepts = np.full(len(rows), encoder.intercept_value)
-        rows = np.column_stack([intercepts, rows])
+        ones = np.full(len(rows), encoder.intercept_value)
+        rows = np.column_stack([ones, rows])
     all_prior = _design_prior(basis, encoder, loss, np.ones(n_all))
+    all_prior = replace(all_prior, mean=np.append(intercepts, all_means))
     posterior = fit_labelled_rows(rows, targets, loss, all_prior)
     # the measured coordinates are scaled
     n_intercepts = len(posterior.mode) - n_all
@@ -414,12 +455,13 @@ class LabelSums:
     noise: float  # noise variance of each sum
     row_sums: Floats  # (n_axes,): noisy sums of weighted rows
     row_noise: float
+    mean_square: float  # mean square of the targets, or 0 if it is not released
     residual_variance: float
 
     def move_to_private_mean(self, sample: PublicDesign, mean_factor: float) -> None:
         """Move the public rows by the posterior mean of the difference of the means."""
         n_axes = len(self.row_sums)
-        if not n_axes:
+        if not n_axes or not sample.weights.any():
             return
         axes = slice(sample.plain.shape[1] - n_axes, None)
         rows = sample.weighted[:, axes]
@@ -427,7 +469,8 @@ class LabelSums:
         variances = mean_factor * rows.var(axis=0) + MIN_MEAN_VARIANCE
         noise = np.full(n_axes, self.row_noise)
         variances *= misfit(differences, variances, noise)
-        movement = variances / (variances + noise) * differences / self.n
+        # the weighted rows move by the weights times the movement
+        movement = variances / (variances + noise) * differences / (self.n * sample.weights.mean())
         rows += sample.weights[:, None] * movement
         sample.plain[:, axes] += movement
 
@@ -458,6 +501,7 @@ def release_label_sums(
         noise=noisy.variance * label_unit**2,
         row_sums=values[end : end + n_axes] * row_unit,
         row_noise=noisy.variance * row_unit**2,
+        mean_square=mean_square,
         residual_variance=loss.residual_variance(mean_square),
     )
 
@@ -484,6 +528,8 @@ class CorrectedFit:
         self.difference = np.zeros(n_coefficients)  # estimated private minus public sum
         self.variances = np.zeros(n_coefficients)  # variances of the estimate
         self.last_means: Floats | float = 0.0  # public predictions at the last correction
+        # terms of all corrections, their noisy private sums, units and noise variances
+        self.corrections: list[tuple[CorrectionTerms, Floats, float, float]] = []
         self.posterior = self._posterior(np.zeros(n_coefficients), public_factor)
 
     @property
@@ -529,6 +575,7 @@ class CorrectedFit:
         private = noisy.values[first:].astype(np.float64)
         measured = unit * (private - n * public)
         noise = np.full(k, noisy.variance * unit**2)
+        self.corrections.append((terms, unit * private, unit, noisy.variance * unit**2))
         # error of the public means since the last correction
         means = self.loss.mean(sample.plain @ mode)
         changes = sample.variances(means - self.last_means)
@@ -611,12 +658,94 @@ def _integer_blocks(sample: PublicDesign, encoder: RowEncoder) -> Iterator[tuple
         )
 
 
+def estimate_columns(
+    fit: CorrectedFit, data: Dataset, basis: PublicBasis, encoder: RowEncoder, ledger: Ledger
+) -> CoefficientEstimate | str:
+    """Return the estimate without a prior in the units of the columns, or why there is none."""
+    n_axes, n_coefficients = len(basis.measured), len(fit.prior.variances)
+    too_small = "too few rows or too small an epsilon"
+    if ledger.rows_per_person > 1:
+        return "rows of one person may be correlated"
+    if any(code >= 0 for code in encoder.columns.codes):
+        return "there are columns of categories, whose indicators are collinear"
+    if data.n_public < max(MIN_PUBLIC_ROWS, MIN_ROWS_PER_AXIS * n_axes):
+        return (
+            f"there are fewer than {MIN_PUBLIC_ROWS} public rows, or fewer than "
+            f"{MIN_ROWS_PER_AXIS} public rows per column"
+        )
+    if DESCRIBED in data.assumptions:
+        return "the public rows were generated from a description of the columns"
+    if not 0 < n_coefficients <= MAX_COEFFICIENTS:
+        return f"they are computed for 1 to {MAX_COEFFICIENTS} coefficients"
+    if n_axes < basis.all_axes.shape[1]:
+        return f"some directions are not measured, because of {too_small}"
+    sample_variances = (basis.coordinates**2).mean(axis=0)
+    if sample_variances.min(initial=1.0) <= MIN_RELATIVE_VARIANCE:
+        return "some columns are collinear in the public rows"
+    # rows keep their shape, which smoothing with normal noise would change
+    variances = np.minimum(basis.variances, _unbiased_variances(sample_variances, data.n_public))
+    factors = np.sqrt(variances / sample_variances)
+    sample = _sample(encoder, basis.coordinates * factors * basis.scales)
+    fit.sums.move_to_private_mean(sample, basis.mean_factor)
+    corrections = []
+    for terms, private, unit, noise in fit.corrections:
+        public = unit * clipped_terms(sample, encoder, terms)
+        difference = private - data.n_private * public.mean(axis=0)
+        corrections.append(Correction(public, difference, noise))
+    observed = ObservedSums(
+        n=data.n_private,
+        sums=fit.sums.sums,
+        noise=fit.sums.noise,
+        row_noise=fit.sums.row_noise,
+        mean_square=fit.sums.mean_square,
+        public_factor=basis.mean_factor * (1 + ROWS_OF_INFLATION / data.n_public),
+    )
+    # from the coefficients of coordinates to an intercept and the coefficients of columns
+    scale = encoder.columns.scale
+    to_columns = np.zeros((1 + len(scale), n_coefficients))
+    to_columns[0, fit.prior.is_intercept] = encoder.intercept_value
+    to_columns[1:, ~fit.prior.is_intercept] = encoder.basis / scale[:, None]
+    to_columns[1:][np.isinf(scale)] = np.nan  # nothing is known about constant columns
+    estimate = estimate_coefficients(
+        sample,
+        fit.loss,
+        observed,
+        corrections,
+        start=fit.posterior.mode,
+        is_intercept=fit.prior.is_intercept,
+        to_columns=to_columns,
+    )
+    return estimate or f"the noise is too large, because of {too_small}"
+
+
+def _unbiased_variances(sample_variances: Floats, m: int) -> Floats:
+    """Return variances along the axes by Stein's estimator, since shrinkage enlarges small ones.
+
+    Of m rows, a sample variance is smaller than the variance by a share that depends on the
+    distance to larger variances, and is at least that of the Marchenko-Pastur law.
+    """
+    n_axes = len(sample_variances)
+    distances = sample_variances[None, :] - sample_variances[:, None]
+    is_larger = distances > 0
+    pressures = sample_variances[:, None] / np.where(is_larger, distances, np.inf)
+    shares = 1 - (n_axes - 1 + 2 * pressures.sum(axis=1)) / m
+    smallest_share = (1 - math.sqrt(n_axes / m)) ** 2
+    return np.asarray(sample_variances / np.maximum(shares, smallest_share))
+
+
+def clipped_terms(sample: PublicDesign, encoder: RowEncoder, terms: CorrectionTerms) -> Floats:
+    """Return the clipped terms of the public rows, shape (m, k)."""
+    blocks = [terms.clipped(*block) for block in _integer_blocks(sample, encoder)]
+    return np.concatenate(blocks)[:, encoder.first_coefficient :]
+
+
 def _linear_model(
     encoder: RowEncoder,
     mode: Floats,
     unmeasured: Floats,
     n_corrections: int,
     margin_variance: float,
+    estimate: CoefficientEstimate | str,
 ) -> LinearModel:
     """Return the coefficients of the design columns.
 
@@ -627,5 +756,5 @@ def _linear_model(
     standardised_slopes[np.isinf(encoder.columns.scale)] = 0
     intercept = encoder.intercept_value * float(mode[0]) if encoder.has_intercept else 0.0
     return LinearModel(
-        encoder.columns, standardised_slopes, intercept, n_corrections, margin_variance
+        encoder.columns, standardised_slopes, intercept, n_corrections, margin_variance, estimate
     )

@@ -39,10 +39,17 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         rows. Other outcomes are clipped. By default, the bounds are the 0.005 and 0.995 quantiles
         of the public outcomes. With fewer than 200 public outcomes, the bounds are the range of
         these outcomes, extended by one tenth of its length on either side.
+    fit_intercept : bool, default=True
+        Whether to fit an intercept. Without an intercept, the rows are not centred, and the bounds
+        of the outcomes are extended until 0 is their centre.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest values of the numeric columns. The bounds must not depend on private
         rows. Values outside of declared bounds are clipped. If there are neither public rows nor
         bounds, columns are assumed to follow a standard normal distribution.
+    public_model : estimator, default=None
+        Fitted regressor that was made without the private rows, and whose prediction for a row
+        depends on this row alone. Its predictions are one more column, "public model", and the
+        prior mean of the coefficients is the model itself. An unfitted estimator is refused.
     random_state : int, numpy Generator or RandomState, default=None
         With ``None``, random numbers come from the operating system's secure generator. Any other
         value makes the fit reproducible, which is intended for tests and papers only, and is
@@ -113,7 +120,8 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
     outcomes are the prior mean of the coefficients. The evidence of the private sums determines how
     far private coefficients deviate.
 
-    Standard errors are not available, since the measured coverage of intervals was too low.
+    `coef_interval` and `summary` return confidence intervals of the coefficients, from an estimate
+    without a prior.
 
     References
     ----------
@@ -135,6 +143,7 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         **SemiPrivateLinear._parameter_constraints,
+        "fit_intercept": ["boolean"],
         "outcome_bounds": ["array-like", None],
     }
 
@@ -144,7 +153,9 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         epsilon: float | Fraction = 1.0,
         delta: float | Fraction = 1e-6,
         outcome_bounds: ArrayLike | None = None,
+        fit_intercept: bool = True,
         bounds: ArrayLike | dict[Any, Any] | None = None,
+        public_model: Any = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
         budget: OptionalBudget = None,
@@ -152,7 +163,9 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         self.epsilon = epsilon
         self.delta = delta
         self.outcome_bounds = outcome_bounds
+        self.fit_intercept = fit_intercept
         self.bounds = bounds
+        self.public_model = public_model
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
@@ -202,22 +215,32 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         PrivacyBudgetError
             If `budget` is insufficient.
         """
+        reader = RegressionTarget if self.fit_intercept else CentredTarget
         data = self._fit(
-            RegressionTarget(self.outcome_bounds),
+            reader(self.outcome_bounds),
             SquaredGLMLoss(),
             X,
             y,
+            has_intercept=self.fit_intercept,
             X_public=X_public,
             y_public=y_public,
             is_public=is_public,
             groups=groups,
         )
         assert data.targets.bounds is not None
-        low, high = self.outcome_bounds_ = data.targets.bounds
-        # a margin of 0 represents the centre of the bounds
-        self.coef_ = (high - low) * self._model.coefficients
-        self.intercept_ = low + (high - low) * (0.5 + self._raw_intercept())
+        self.outcome_bounds_ = data.targets.bounds
+        width = self._margin_unit()
+        self.coef_ = width * self._model.coefficients
+        self.intercept_ = self._margin_zero() + width * self._raw_intercept()
         return self
+
+    def _margin_unit(self) -> float:
+        low, high = self.outcome_bounds_
+        return high - low
+
+    def _margin_zero(self) -> float:
+        low, _ = self.outcome_bounds_
+        return low + 0.5 * self._margin_unit()
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Predict mean outcomes.
@@ -257,3 +280,12 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         # a check requires an R² of 0.5 on 200 rows without public rows
         tags.regressor_tags.poor_score = True
         return tags
+
+
+class CentredTarget(RegressionTarget):
+    """Reader of outcomes whose bounds have the centre 0, as a model without intercept requires."""
+
+    def usable_bounds(self, bounds: tuple[float, float], public: Floats) -> tuple[float, float]:
+        """Return the bounds, extended until 0 is their centre."""
+        largest = max(map(abs, bounds))
+        return -largest, largest

@@ -14,6 +14,7 @@ from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.labels import LabelReader
+from skpublicdp.linear.design_columns import ModelColumn
 from skpublicdp.linear.glm_loss import GLMLoss, LogisticGLMLoss, SoftmaxGLMLoss
 from skpublicdp.linear.linear_base import SemiPrivateLinear
 from skpublicdp.linear.linear_fit import LinearModel
@@ -51,6 +52,10 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         Lowest and highest values of the numeric columns. The bounds must not depend on private
         rows. Values outside of declared bounds are clipped. If there are neither public rows nor
         bounds, columns are assumed to follow a standard normal distribution.
+    public_model : estimator, default=None
+        Fitted classifier that was made without the private rows, and whose prediction for a row
+        depends on this row alone. Its predictions are one more column, "public model", and the
+        prior mean of the coefficients is the model itself. An unfitted estimator is refused.
     random_state : int, numpy Generator or RandomState, default=None
         With ``None``, random numbers come from the operating system's secure generator. Any other
         value makes the fit reproducible, which is intended for tests and papers only, and is
@@ -122,7 +127,8 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
     the prior mean of the coefficients. The evidence of the private sums determines how far private
     coefficients deviate.
 
-    Standard errors are not available, since the measured coverage of intervals was too low.
+    `coef_interval` and `summary` return confidence intervals of the coefficients, from an estimate
+    without a prior.
 
     References
     ----------
@@ -142,7 +148,11 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
     True
     >>> clf.coef_.shape
     (1, 50)
+    >>> clf.coef_interval(level=0.9)[0] > 0.5
+    array([ True,  True])
     """
+
+    _has_odds = True
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
         **SemiPrivateLinear._parameter_constraints,
@@ -158,6 +168,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         fit_intercept: bool = True,
         classes: ArrayLike | None = None,
         bounds: ArrayLike | dict[Any, Any] | None = None,
+        public_model: Any = None,
         random_state: Seed = None,
         max_rows_per_group: int | None = None,
         budget: OptionalBudget = None,
@@ -167,6 +178,7 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         self.fit_intercept = fit_intercept
         self.classes = classes
         self.bounds = bounds
+        self.public_model = public_model
         self.random_state = random_state
         self.max_rows_per_group = max_rows_per_group
         self.budget = budget
@@ -302,13 +314,14 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
         budget: StageBudget,
         loss: GLMLoss,
         has_intercept: bool,
+        model: ModelColumn | None,
     ) -> LinearModel:
         """Release the sums of private rows, and return the coefficients."""
         n_labels = len(data.classes)
         if n_labels > 2:
             softmax_loss = SoftmaxGLMLoss(n_labels)
             return fit_softmax(data, ledger, budget, softmax_loss, has_intercept=has_intercept)
-        return super()._fit_model(data, ledger, budget, loss, has_intercept)
+        return super()._fit_model(data, ledger, budget, loss, has_intercept, model)
 
     def _predicted_quantity(self, position: int) -> str:
         if len(self.classes_) > 2:

@@ -71,14 +71,13 @@ def shrunk_covariance(centred: Floats) -> Covariance:
 
 
 def _stable_axes(variances: Floats, axes: Floats) -> Floats:
-    """Turn axes if some have equal variance, since linear algebra libraries turn them differently.
+    """Return axes that do not depend on the linear algebra library.
 
-    This is so with fewer rows than columns. The first entries of axes of equal variance then form a
-    lower triangular matrix with a positive diagonal, and the signs of all axes are fixed.
+    The signs of all axes are fixed. With fewer rows than columns, some axes have equal variance,
+    and libraries turn them differently. Their first entries then form a lower triangular matrix
+    with a positive diagonal.
     """
     is_smaller = np.diff(variances) < -EQUAL_VARIANCES * variances[0]
-    if is_smaller.all():  # libraries were seen to agree
-        return axes
     stable = with_stable_signs(axes.T).T
     starts = 1 + np.flatnonzero(is_smaller)
     for group in np.split(np.arange(len(variances)), starts):

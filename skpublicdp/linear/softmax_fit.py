@@ -189,6 +189,7 @@ def release_class_sums(
         noise=noise,
         row_sums=values[:, 1:].sum(axis=0),
         row_noise=n_labels * noise,
+        mean_square=0.0,
         residual_variance=1.0,
     )
 
@@ -443,7 +444,14 @@ class SoftmaxFit:
             intercept = encoder.intercept_value * self.mode[0]
         margin_variances = self.sample.plain**2 @ self.variances  # (m, n_labels)
         margin_variance = float(margin_variances.mean())
-        return LinearModel(encoder.columns, slopes.T, intercept, n_corrections, margin_variance)
+        return LinearModel(
+            encoder.columns,
+            slopes.T,
+            intercept,
+            n_corrections,
+            margin_variance,
+            estimate="there are more than two labels",
+        )
 
 
 def evidence_variances(values: Floats, errors: Floats, design: Floats) -> Floats:

@@ -202,6 +202,10 @@ def linear_cases() -> list[Case]:
         ),
         Case(name + ", pure", label(delta=0, epsilon=40), PLANE, 6, **plane, max_fits=40),
         Case(
+            name + ", public model",
+            label(epsilon=40, public_model=RiskScore()), PLANE, 12, LABELS, points, max_fits=40,
+        ),
+        Case(
             name + ", labelled public rows",
             label(epsilon=40), PLANE, 12, LABELS,
             {**points, "y_public": np.arange(len(NORMAL_POINTS)) % 2}, max_fits=40,
@@ -219,6 +223,10 @@ def linear_cases() -> list[Case]:
         Case(
             "SemiPrivateLinearRegression",
             regress(epsilon=40), PLANE, 6, outcomes, points, max_fits=60,
+        ),
+        Case(
+            "SemiPrivateLinearRegression, no intercept",
+            regress(epsilon=40, fit_intercept=False), PLANE, 6, outcomes, points, max_fits=40,
         ),
         Case(
             "SemiPrivateLinearRegression, pure",

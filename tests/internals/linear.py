@@ -1,6 +1,7 @@
 """Internal names of linear models that tests use."""
 
 from skpublicdp.linear import linear_fit, row_encoder, softmax_rows
+from skpublicdp.linear.coefficient_covariance import ObservedSums, estimate_coefficients
 from skpublicdp.linear.coefficient_posterior import (
     CoefficientPrior,
     CoefficientSums,
@@ -11,6 +12,7 @@ from skpublicdp.linear.coefficient_posterior import (
 )
 from skpublicdp.linear.design_columns import DesignColumns
 from skpublicdp.linear.glm_loss import LogisticGLMLoss, SoftmaxGLMLoss, SquaredGLMLoss
+from skpublicdp.linear.linear_fit import LabelSums
 from skpublicdp.linear.public_basis import energy_shares, expected_error, shrunk_covariance
 from skpublicdp.linear.row_encoder import (
     CorrectionTerms,
@@ -35,7 +37,9 @@ __all__ = [
     "CoefficientSums",
     "CorrectionTerms",
     "DesignColumns",
+    "LabelSums",
     "LogisticGLMLoss",
+    "ObservedSums",
     "PublicDesign",
     "ResidualTerms",
     "RowEncoder",
@@ -45,6 +49,7 @@ __all__ = [
     "correction_sensitivity",
     "correction_sums",
     "energy_shares",
+    "estimate_coefficients",
     "evidence_variances",
     "expected_error",
     "fit_labelled_rows",

@@ -20,6 +20,7 @@ from tests.internals.linear import (
     CoefficientPrior,
     CoefficientSums,
     DesignColumns,
+    LabelSums,
     LogisticGLMLoss,
     PublicDesign,
     SquaredGLMLoss,
@@ -174,6 +175,20 @@ class TestCoefficients:
         assert learner.decision_function(np.zeros((1, D)))[0] == 0
         assert roc_auc_score(Y_TEST, learner.decision_function(TEST - 3)) > 0.9
 
+    @pytest.mark.parametrize("bounds", [(-4, 9), None])
+    def test_without_an_intercept_of_outcomes(self, bounds):
+        learner = SemiPrivateLinearRegression(
+            epsilon=20, outcome_bounds=bounds, fit_intercept=False, random_state=0
+        )
+        learner.fit(X - 3, OUTCOMES, X_public=PUBLIC - 3, y_public=OUTCOMES_PUBLIC)
+        low, high = learner.outcome_bounds_
+        assert low == -high
+        if bounds:
+            assert high == 9
+        assert learner.intercept_ == 0
+        assert learner.predict(np.zeros((1, D)))[0] == 0
+        assert r2_score(OUTCOMES_TEST, learner.predict(TEST - 3)) > 0.8
+
     def test_constant_public_columns_have_none(self):
         public = PUBLIC.copy()
         public[:, [0, 4]] = 2.0
@@ -272,6 +287,13 @@ class TestRefusals:
         with pytest.raises(ValueError, match="so small that the noise of sums is too large"):
             SemiPrivateLogisticRegression(epsilon=1e-9, random_state=0).fit(X, Y, X_public=PUBLIC)
 
+    def test_many_rows_per_person(self):
+        learner = SemiPrivateLogisticRegression(
+            epsilon=0.1, max_rows_per_group=10**6, random_state=0
+        )
+        with pytest.raises(ValueError, match="Reduce max_rows_per_group, which is 1000000"):
+            learner.fit(X, Y, X_public=PUBLIC, groups=np.arange(len(X)))
+
     def test_small_epsilon_has_coarser_integers(self):
         learner = SemiPrivateLogisticRegression(epsilon=1e-3, random_state=0)
         assert np.isfinite(learner.fit(X, Y, X_public=PUBLIC).coef_).all()
@@ -317,9 +339,10 @@ class TestSteps:
         assert many.identity_weight < 0.01 < few.identity_weight
         np.testing.assert_allclose(np.sqrt(many.variances), scales, rtol=0.05)
 
-    def test_axes_of_equal_variance_do_not_depend_on_the_library(self, monkeypatch):
-        """Any rotation of the axes of equal variance is an eigendecomposition, too."""
-        rows = np.random.default_rng(0).normal(size=(10, 30))
+    @pytest.mark.parametrize("n_rows", [10, 300])
+    def test_axes_do_not_depend_on_the_library(self, monkeypatch, n_rows):
+        """Signs are arbitrary, and so is any rotation of axes of equal variance (10 rows)."""
+        rows = np.random.default_rng(0).normal(size=(n_rows, 30))
         expected = shrunk_covariance(rows)
         eigh = np.linalg.eigh
 
@@ -335,6 +358,24 @@ class TestSteps:
         found = shrunk_covariance(rows)
         np.testing.assert_allclose(found.axes, expected.axes, atol=1e-9)
         assert np.allclose(found.axes.T @ found.axes, np.eye(30))
+
+    def test_weighted_public_rows_move_to_the_mean_of_exact_sums(self):
+        rng = np.random.default_rng(0)
+        plain, weights = rng.normal(size=(500, 3)), rng.random(500)
+        sample = PublicDesign(plain * weights[:, None], plain, weights)
+        target = np.array([0.1, -0.1, 0.02])
+        sums = LabelSums(
+            n=10**4,
+            sums=np.zeros(3),
+            noise=0.0,
+            row_sums=10**4 * target,
+            row_noise=0.0,
+            mean_square=0.0,
+            residual_variance=1.0,
+        )
+        sums.move_to_private_mean(sample, mean_factor=10**4)
+        np.testing.assert_allclose(sample.weighted.mean(axis=0), target)
+        np.testing.assert_allclose(sample.weighted, sample.plain * weights[:, None])
 
     def test_misfit_is_the_factor_of_the_variance(self):
         differences = np.random.default_rng(0).normal(size=4000)

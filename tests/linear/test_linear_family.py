@@ -4,11 +4,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import r2_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from skpublicdp import (
     LabelBoostClassifier,
@@ -157,3 +161,97 @@ class TestExplain:
         lines = learner.explain().splitlines()
         assert lines[0].startswith("outcome: +")
         assert {line.partition(" × ")[2] for line in lines[1:]} == {"city=Bern", "city=Rome"}
+
+
+class Score(ClassifierMixin, BaseEstimator):
+    """Published log-odds of the first column."""
+
+    def __init__(self, factor=2.0):
+        self.factor = factor
+        self.classes_ = np.array([0, 1])
+
+    def fit(self, X, y=None):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def decision_function(self, X):
+        return self.factor * np.asarray(X, dtype=float)[:, 0]
+
+
+class Mean(RegressorMixin, BaseEstimator):
+    """Published mean, twice the first column."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def predict(self, X):
+        return 2 * np.asarray(X, dtype=float)[:, 0]
+
+
+class TestPublicModel:
+    ROWS = np.random.default_rng(0).normal(size=(2000, 30))
+    TEST_ROWS = np.random.default_rng(1).normal(size=(3000, 30))
+    PUBLIC_ROWS = np.random.default_rng(2).normal(size=(200, 30))
+
+    def labels(self, rows, factor=2.0):
+        return (np.random.default_rng(3).random(len(rows)) < expit(factor * rows[:, 0])).astype(int)
+
+    def auc(self, model, epsilon, **options):
+        areas = []
+        for seed in range(3):
+            learner = SemiPrivateLogisticRegression(
+                epsilon=epsilon, public_model=model, classes=[0, 1], random_state=seed
+            )
+            learner.fit(self.ROWS, self.labels(self.ROWS), X_public=self.PUBLIC_ROWS, **options)
+            margins = learner.decision_function(self.TEST_ROWS)
+            areas.append(roc_auc_score(self.labels(self.TEST_ROWS), margins))
+        return np.mean(areas)
+
+    def test_a_good_model_helps_and_a_reversed_one_is_outweighed(self):
+        alone = roc_auc_score(self.labels(self.TEST_ROWS), self.TEST_ROWS[:, 0])
+        assert self.auc(Score(), 0.1) > alone - 0.03 > self.auc(None, 0.1) + 0.05
+        assert self.auc(Score(-2.0), 20) > alone - 0.02
+
+    def test_labelled_public_rows_correct_the_model(self):
+        y_public = self.labels(self.PUBLIC_ROWS)
+        assert self.auc(Score(-0.5), 0.1, y_public=y_public) > self.auc(Score(-0.5), 0.1) + 0.1
+
+    def test_the_model_is_a_column(self):
+        learner = SemiPrivateLogisticRegression(
+            epsilon=1, public_model=Score(), random_state=0
+        ).fit(self.ROWS, self.labels(self.ROWS), X_public=self.PUBLIC_ROWS)
+        assert learner.coef_names_[-1] == "public model"
+        columns = np.column_stack([self.TEST_ROWS, Score().decision_function(self.TEST_ROWS)])
+        margins = columns @ learner.coef_[0] + learner.intercept_[0]
+        # the margins of the model are clipped to probabilities from .005 to .995
+        few = np.abs(columns[:, -1]) < 5
+        np.testing.assert_allclose(
+            learner.decision_function(self.TEST_ROWS)[few], margins[few], atol=1e-6
+        )
+        assert any("public_model was made without" in line for line in learner.privacy_.assumptions)
+        assert clone(learner).public_model is learner.public_model
+
+    def test_outcomes(self):
+        learner = SemiPrivateLinearRegression(
+            epsilon=1, outcome_bounds=(-6, 10), public_model=Mean(), random_state=0
+        )
+        noise = np.random.default_rng(4).normal(size=2000)
+        learner.fit(self.ROWS, 2 * self.ROWS[:, 0] + noise, X_public=self.PUBLIC_ROWS)
+        predictions = learner.predict(self.TEST_ROWS)
+        assert r2_score(2 * self.TEST_ROWS[:, 0], predictions) > 0.9
+
+    def test_models_that_are_refused(self):
+        learner = SemiPrivateLogisticRegression(public_model=LogisticRegression(), random_state=0)
+        fit = {"X": self.ROWS, "y": self.labels(self.ROWS), "X_public": self.PUBLIC_ROWS}
+        with pytest.raises(ValueError, match="public_model must be fitted"):
+            learner.fit(**fit)
+        with pytest.raises(ValueError, match="public_model must be a classifier"):
+            learner.set_params(public_model=Mean()).fit(**fit)
+        centred = make_pipeline(FunctionTransformer(lambda X: X - X.mean(axis=0)), Score())
+        with pytest.raises(ValueError, match="independently of the others"):
+            learner.set_params(public_model=centred).fit(**fit)

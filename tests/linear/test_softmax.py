@@ -11,6 +11,7 @@ from skpublicdp import LabelBoostClassifier, SemiPrivateLogisticRegression
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.metrics import private_scores
 from skpublicdp.model_selection import SemiPrivateSearchCV
+from skpublicdp.plotting import CoefficientDisplay
 from tests.internals.linear import (
     ResidualTerms,
     SoftmaxGLMLoss,
@@ -95,7 +96,7 @@ def test_sums_do_not_depend_on_order_or_chunks(monkeypatch):
     )
     np.testing.assert_array_equal(alone, whole_residuals)
     order = np.random.default_rng(1).permutation(len(rows))
-    monkeypatch.setattr(row_encoder, "BLOCK_ROWS", 7)
+    monkeypatch.setattr(row_encoder, "BLOCK_ENTRIES", 30)
     monkeypatch.setattr(softmax_rows, "MAX_BLOCK_ENTRIES", 100)
     for cuts in ((), (1, 50, 51, 200)):
         parts = Rows(np.asfortranarray(rows[order]), labels[order], cuts)
@@ -146,7 +147,7 @@ def test_fits_do_not_depend_on_order_or_threads(monkeypatch):
     learner = SemiPrivateLogisticRegression(epsilon=20, random_state=0)
     coefficients = learner.fit(X, Y, X_public=PUBLIC).coef_
     order = np.random.default_rng(1).permutation(len(X))
-    monkeypatch.setattr(row_encoder, "BLOCK_ROWS", 33)
+    monkeypatch.setattr(row_encoder, "BLOCK_ENTRIES", 200)
     learner.fit(np.asfortranarray(X[order]), Y[order], X_public=PUBLIC)
     np.testing.assert_array_equal(learner.coef_, coefficients)
 
@@ -323,3 +324,26 @@ class TestFamily:
         model.fit(X, Y, X_public=PUBLIC)
         scores = private_scores(model, TEST, Y_TEST, epsilon=5, random_state=0)
         assert scores.accuracy == pytest.approx(model.score(TEST, Y_TEST), abs=0.05)
+
+
+def test_a_table_of_coefficients_has_the_rows_of_each_label():
+    rng = np.random.default_rng(0)
+    X, public = rng.normal(size=(500, 3)), rng.normal(size=(300, 3))
+    y = np.array(["a", "b", "c"])[X.argmax(axis=1)]
+    clf = SemiPrivateLogisticRegression(random_state=0).fit(X, y, X_public=public)
+    table = clf.summary()
+    assert table["label"].tolist() == [label for label in "abc" for _ in range(4)]
+    assert table["name"].tolist() == 3 * ["(intercept)", "x0", "x1", "x2"]
+    together = np.column_stack([clf.intercept_, clf.coef_])
+    np.testing.assert_array_equal(table["coefficient"], together.ravel())
+    with pytest.raises(ValueError, match="more than two labels"):
+        clf.coef_interval()
+    with pytest.raises(ValueError, match="public_model requires two labels or outcomes"):
+        SemiPrivateLogisticRegression(public_model=clf).fit(X, y, X_public=public)
+    display = pytest.importorskip("matplotlib") and CoefficientDisplay.from_estimator(
+        clf, label="b"
+    )
+    largest = np.argsort(-np.abs(clf.coef_[1] * public.std(axis=0)))
+    assert display.names == [f"x{position}" for position in largest]
+    with pytest.raises(ValueError, match="label must be one of the labels"):
+        CoefficientDisplay.from_estimator(clf)

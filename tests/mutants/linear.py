@@ -50,8 +50,8 @@ MUTANTS = (
         "columns scaled by private rows",
         LEAK,
         "linear/linear_fit.py",
-        "        data.schema, data.X_public, centred=has_intercept, bounded=data.bounded\n",
-        "        data.schema, data.to_arrays()[0], centred=has_intercept, bounded=data.bounded\n",
+        "        data.schema,\n        data.X_public,\n",
+        "        data.schema,\n        data.to_arrays()[0],\n",
         (f"{LOGISTIC}, corrections",),
     ),
     Mutant(

@@ -99,6 +99,7 @@ ALLOWED_IMPORTS = {
     },
     "linear": {
         *("linear", "accounting", "data"),
+        "boosting",  # public models
         *("privacy.ledger", "privacy.budget", "privacy.stage_budget"),
         *("_internal.html_repr", "_internal.parameters", "_internal.versions"),
         "rules.population_guarantee",
