@@ -123,7 +123,8 @@ class BinPosterior:
         """Return the variance of the centred margin, averaged over the weighted public rows."""
         centred = self.X - row_weights @ self.X
         covariance = self.factors.covariance[:-1, :-1]
-        return float(row_weights @ np.einsum("ij,jk,ik->i", centred, covariance, centred))
+        variances = ((centred @ covariance) * centred).sum(axis=1)  # (m,)
+        return float(row_weights @ variances)
 
 
 def row_space(rows: Floats) -> tuple[Floats, Floats]:
@@ -418,12 +419,14 @@ def laplace_approximation(
     def hessian(probability: Floats) -> Floats:
         """Return the hessian of the negative log posterior."""
         q = probability * (1 - probability)
-        return precision + exponent * (extended.T * q) @ extended
+        scaled = extended * np.sqrt(exponent * q)[:, None]
+        hessian: Floats = precision + scaled.T @ scaled  # half the time of a general product
+        return hessian
 
     for _ in range(MAX_NEWTON_STEPS):
         probability = expit(extended @ mode)
         slope = precision @ (prior.mean - mode) + exponent * extended.T @ (outcomes - probability)
-        step = np.linalg.solve(hessian(probability), slope)
+        step = cho_solve(cho_factor(hessian(probability)), slope)
         max_change = float(np.abs(extended @ step).max(initial=0.0))
         damping = min(1.0, MAX_NEWTON_STEP / max(max_change, 1e-12))
         mode = mode + step * np.float64(damping)
