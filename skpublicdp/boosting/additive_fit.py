@@ -17,6 +17,7 @@ from skpublicdp.boosting.additive_posterior import (
     WarmStart,
     WeightedPublicRows,
     bin_prior,
+    choose_factor_basis,
     condition_on,
     evidence_weights,
     fit_prior_variances,
@@ -24,6 +25,7 @@ from skpublicdp.boosting.additive_posterior import (
     laplace_approximation,
     mix_gaussians,
     prior_covariances,
+    project_sums,
     whiten_and_reduce,
 )
 from skpublicdp.boosting.binned import BinnedData
@@ -76,6 +78,7 @@ from skpublicdp.boosting.model import (
 )
 from skpublicdp.boosting.outcome_histogram import noisy_start, restrict_outcomes
 from skpublicdp.boosting.private_trees import PrivateTreeBooster
+from skpublicdp.boosting.public_covariance import index_of_blocks
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Mask
@@ -335,16 +338,38 @@ class AdditiveFit:
         else:
             baseline, scale = self._baseline()
             variances = np.full(noisy.sums.shape[1], noisy.variance)
-            whitened, Z = whiten_and_reduce(noisy.sums, variances, self._Z)
-            noise = np.eye(Z.shape[1])
             posteriors = []
-            for posterior, total, rates in zip(self.posteriors, whitened, baseline, strict=True):
-                statistic = NoisyStatistic(
-                    total, covariance=noise, Z=Z, scale=scale, baseline=rates
+            for posterior, sums, rates in zip(self.posteriors, noisy.sums, baseline, strict=True):
+                measured_at = posterior.factors.mean[:-1]
+                statistic = self._statistic(
+                    sums, variances, scale, rates, X=posterior.X, measured_at=measured_at
                 )
                 posteriors.append(condition_on(posterior, self.design, statistic))
             self.posteriors = posteriors
         self._set_model()
+
+    def _statistic(
+        self,
+        sums: Floats,  # (n_measured,)
+        variances: Floats,  # (n_measured,): noise variances
+        scale: Floats,  # (m,)
+        baseline: Floats,  # (m,)
+        X: Floats,  # (m, n_factors): coefficients of the factors in the margins of public rows
+        measured_at: Floats,  # (n_factors,): factors of the measured model
+    ) -> NoisyStatistic:
+        """Return the gradient sums of a target, in units of their noise, reduced to what counts."""
+        columns = None
+        if self.design.basis is None:
+            total, Z = whiten_and_reduce(sums, variances, self._Z)
+        else:
+            deviations = np.sqrt(variances)
+            columns = index_of_blocks([len(block) for block in self.strategy.blocks])
+            columns = np.append(columns, -1)
+            total, Z, columns = project_sums(
+                sums / deviations, self._Z / deviations, columns, self.design, X
+            )
+        noise = np.eye(len(total))
+        return NoisyStatistic(total, noise, Z, scale, baseline, columns, measured_at)
 
     def _set_model(self) -> None:
         """Set the model to the posterior means, rounded to integer scores."""
@@ -455,6 +480,8 @@ class AdditiveFit:
             counts = counts + gain * (self._counts - counts)
             count_variance = gain * self._count_variance
         blocks = prior_covariances(self.data.binner, self.design)
+        basis = choose_factor_basis(blocks, self.design)
+        self.design = replace(self.design, basis=basis)
         # all rows have the same probability under the null model
         baseline, scale = (by_row[..., 0] for by_row in self._baseline())
         gradient_variance = noisy.variance / scale**2
@@ -466,17 +493,18 @@ class AdditiveFit:
             change = null_rate - rate  # of the gradient of each row
             totals = gradients + change * counts
             variances = gradient_variance + change**2 * count_variance
-            whitened, Z = whiten_and_reduce(totals, variances, self._Z)
-            statistic = NoisyStatistic(
-                whitened,
-                covariance=np.eye(len(whitened)),
-                Z=Z,
+            intercept = float(np.log(rate / (1 - rate)))
+            unit_prior = bin_prior(blocks, np.zeros(len(blocks)), intercept, self.design.X, basis)
+            statistic = self._statistic(
+                totals,
+                variances,
                 scale=np.ones(m),
                 baseline=np.full(m, rate),
+                X=unit_prior.X,
+                measured_at=unit_prior.factors.mean[:-1],
             )
-            log_variances = fit_prior_variances(blocks, self.design, statistic, rate=rate)
-            intercept = float(np.log(rate / (1 - rate)))
-            prior = bin_prior(blocks, log_variances, intercept=intercept, X=self.design.X)
+            log_variances = fit_prior_variances(blocks, self.design, statistic, rate, basis)
+            prior = bin_prior(blocks, log_variances, intercept, self.design.X, basis)
             priors.append(prior)
             statistics.append(statistic)
         self.posteriors = self._condition_priors(priors, statistics)

@@ -140,6 +140,14 @@ from skpublicdp.boosting.private_trees import (
     _plan_equal_draws,
     leaf_gradients,
 )
+from skpublicdp.boosting.public_covariance import (
+    EQUAL_VARIANCES,
+    index_of_blocks,
+    make_factor_basis,
+    second_moment,
+    shares_retained,
+    shrunk_moment,
+)
 from skpublicdp.boosting.term_posterior import (
     MAX_SCORE,
     PRIOR_VARIANCES,
