@@ -83,6 +83,10 @@ from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Mask
 
+MAX_TREE_COLUMNS = 64
+"""Maximum number of columns in the splits of an interaction tree. Time and noise of a draw grow
+with the number of pairs of columns."""
+
 
 def fit_additive(
     training: TrainingData,
@@ -224,7 +228,7 @@ def _try_interaction_tree(
     """
     warm_start = WarmStart(fit.model, [])
     booster = PrivateTreeBooster(
-        [warm_start], training.candidate_trees(fit.data, fit.usable_columns), fit.data, ledger
+        [warm_start], training.candidate_trees(fit.data, fit.tree_columns), fit.data, ledger
     )
 
     def add_tree(share: Fraction) -> float:
@@ -329,6 +333,21 @@ class AdditiveFit:
         """Mask of the columns that overlap, or of all columns if most of them do not overlap."""
         most_overlap = 2 * self.overlaps.sum() >= len(self.overlaps)
         return self.overlaps if most_overlap else np.ones_like(self.overlaps)
+
+    @property
+    def tree_columns(self) -> Mask:
+        """Mask of the usable columns whose released scores vary most over the public rows."""
+        offsets, shares = self.data.binner.offsets, self.design.weights @ self.design.X
+        scores = self.model.scores / MARGIN_UNIT  # (n_targets, n_bins)
+        first_bins = offsets[:-1]
+        means = np.add.reduceat(scores * shares, first_bins, axis=1)  # (n_targets, n_columns)
+        squares = np.add.reduceat(scores**2 * shares, first_bins, axis=1)
+        effects = (squares - means**2).sum(axis=0)
+        effects[~self.usable_columns] = -1.0
+        strongest = np.argsort(-effects, kind="stable")[:MAX_TREE_COLUMNS]
+        selected = np.zeros_like(self.usable_columns)
+        selected[strongest] = True
+        return selected & self.usable_columns
 
     def update(self, noisy: NoisyHistogram) -> None:
         """Condition the scores on a released histogram; set the model to the posterior means."""

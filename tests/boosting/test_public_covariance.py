@@ -1,16 +1,19 @@
 """Covariances of few public rows: how much they are shrunk, and what a wide table gains by it."""
 
 import numpy as np
+import pytest
 from sklearn.metrics import roc_auc_score
 
 from skpublicdp import SemiPrivateBoostingClassifier
 from tests.internals.boosting import (
     EQUAL_VARIANCES,
+    MAX_TREE_COLUMNS,
     index_of_blocks,
     make_factor_basis,
     second_moment,
     shares_retained,
     shrunk_moment,
+    training_data,
 )
 
 M = 400
@@ -83,3 +86,25 @@ def test_wide_tables_gain_from_more_budget():
         areas.append(roc_auc_score(y[300:1000], model.decision_function(X[300:1000])))
     assert areas[1] > areas[0]
     assert areas[1] > 0.74
+
+
+@pytest.mark.parametrize(("n_columns", "n"), [(20, 2500), (100, 6000)])
+def test_trees_split_few_columns(monkeypatch, n_columns, n):
+    covers = []
+    candidate_trees = training_data.TrainingData.candidate_trees
+
+    def recording(self, data, columns=None):
+        if columns is not None:
+            covers.append(columns)
+        return candidate_trees(self, data, columns)
+
+    monkeypatch.setattr(training_data.TrainingData, "candidate_trees", recording)
+    X, y = wide_table(n_columns, n)
+    signal = X[:, 3] > 0
+    y = np.where(np.arange(len(y)) % 3 == 0, y, signal)
+    model = SemiPrivateBoostingClassifier(epsilon=4.0, random_state=0, max_rounds=1)
+    model.fit(X[100:], y[100:], X_public=X[:100])
+    assert covers
+    for columns in covers:
+        assert columns.sum() == min(n_columns, MAX_TREE_COLUMNS)
+        assert columns[3]

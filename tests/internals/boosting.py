@@ -15,7 +15,7 @@ from skpublicdp.boosting import (
 )
 from skpublicdp.boosting import histograms as noisy_histograms
 from skpublicdp.boosting import public_model as public_models
-from skpublicdp.boosting.additive_fit import AdditiveFit, fit_additive
+from skpublicdp.boosting.additive_fit import MAX_TREE_COLUMNS, AdditiveFit, fit_additive
 from skpublicdp.boosting.additive_posterior import (
     GaussianPosterior,
     NoisyStatistic,
