@@ -56,6 +56,7 @@ ALLOWED = {
         (247, "one idea per line in 69 functions"),
         (150, "covariances of few public rows are shrunk"),
         (20, "trees of wide tables split few columns"),
+        (60, "the mean of few outcomes is released more accurately and shrunk"),
     ],
     ("boosting", "dense functions"): [(4, "formulas of shrunk covariances")],
     ("boosting", "internal docstrings"): [
@@ -63,10 +64,12 @@ ALLOWED = {
         (26, "the Poisson loss for counts"),
         (4, "what the steps of noisy histograms may spend"),
         (56, "covariances of few public rows are shrunk"),
+        (10, "the mean of few outcomes is released more accurately and shrunk"),
     ],
     ("boosting", "numbers"): [
         (3, "the Poisson loss for counts"),
         (3, "sizes of a fit of a wide table"),
+        (5, "priors and budget of the mean of few outcomes"),
     ],
 }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -9,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from skpublicdp.boosting.additive_posterior import (
+    LOG_VARIANCE_MEAN,
     POWER_PRIORS,
     BinPosterior,
     GaussianPosterior,
@@ -68,7 +70,7 @@ from skpublicdp.boosting.histograms import (
     gradient_histogram,
     measure,
 )
-from skpublicdp.boosting.loss import DECLARED_RANGE
+from skpublicdp.boosting.loss import DECLARED_RANGE, OutcomeRange
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
     AdditiveModel,
@@ -82,6 +84,10 @@ from skpublicdp.boosting.public_covariance import index_of_blocks
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.typing import Floats, Mask
+
+LOG_OUTCOME_VARIANCE = 0.0
+"""Mean of the log prior variance of the logits of outcomes within their range, of all columns
+together."""
 
 MAX_TREE_COLUMNS = 64
 """Maximum number of columns in the splits of an interaction tree. Time and noise of a draw grow
@@ -153,7 +159,9 @@ def fit_additive(
         # tree
         ledger.take_option(trial_event(budget, trial or TREE_TRIALS[0]))
     if trial is None:
-        fit = fit_histograms(training, ledger, budget, share, class_balance, max_rounds)
+        fit = fit_histograms(
+            training, ledger, budget, share, class_balance, max_rounds, outcome_range
+        )
         return replace(fit.result(), outcome_range=outcome_range), later_budget
     share -= trial.first + trial.second
     fit = fit_histograms(training, ledger, budget, share, class_balance, max_rounds)
@@ -167,6 +175,7 @@ def fit_histograms(
     share: Fraction,
     class_balance: float,
     max_rounds: int | None,
+    outcome_range: OutcomeRange = DECLARED_RANGE,
 ) -> AdditiveFit:
     """Estimate the covariate shift, and fit an additive model to noisy histograms.
 
@@ -183,6 +192,8 @@ def fit_histograms(
         Class balance, between 0 and 1: 4 p (1 - p) for two labels.
     max_rounds : int, optional
         Maximum number of rounds.
+    outcome_range : OutcomeRange, default=DECLARED_RANGE
+        Range of the outcomes of a regression, with the released mean.
     """
     shift, spent = noisy_shift(training, ledger, budget, share * MAX_SHIFT_FRACTION)
     share -= spent
@@ -193,6 +204,11 @@ def fit_histograms(
     else:
         data = training.bin(N_BINS if is_balanced else N_BINS_UNBALANCED, weights)
     design = WeightedPublicRows.from_data(data, weights)
+    log_variance_mean = LOG_VARIANCE_MEAN
+    if not training.loss.has_labels:
+        # columns together explain at most the variance of outcomes within their range
+        columns_mean = LOG_OUTCOME_VARIANCE - math.log(len(data.binner.columns))
+        log_variance_mean = min(log_variance_mean, columns_mean)
     strategy = choose_strategy(data.binner, design, ledger, budget, class_balance)
     fit = AdditiveFit(
         data,
@@ -204,6 +220,8 @@ def fit_histograms(
         public_labels=training.public_labels,
         shift=shift,
         has_actual_values=training.has_actual_values,
+        outcome_range=outcome_range,
+        log_variance_mean=log_variance_mean,
     )
     effective_rows, variance = data.rows.n * class_balance, strategy.noise_variance(budget, ledger)
     n_rounds = n_histogram_rounds(effective_rows, design.effective_size, variance)
@@ -274,6 +292,8 @@ class AdditiveFit:
     # (n_columns,): mask of the columns without synthetic public values. By default, all columns are
     # included.
     has_actual_values: Mask | None = None
+    outcome_range: OutcomeRange = DECLARED_RANGE  # range and released mean of a regression
+    log_variance_mean: float = LOG_VARIANCE_MEAN  # of the hyperprior of the scores' log variance
     model: AdditiveModel = field(init=False)  # current model
     # posterior of each target's scores, empty before the first round
     posteriors: list[BinPosterior] = field(init=False, default_factory=list)
@@ -507,11 +527,15 @@ class AdditiveFit:
         min_rate = min(max(0.01, 3 / n), 0.5)
         priors, statistics = [], []
         for null_rate, gradients in zip(baseline, noisy.sums / scale, strict=True):
-            rate = null_rate + self.strategy.estimate_total(gradients) / n
+            gradient_variances = np.full(len(gradients), gradient_variance)
+            if self.outcome_range.mean_variance is None:
+                rate = null_rate + self.strategy.estimate_total(gradients) / n
+            else:
+                rate = self._pool_total(gradients, gradient_variances, null_rate)
             rate = float(np.clip(rate, min_rate, 1 - min_rate))
             change = null_rate - rate  # of the gradient of each row
             totals = gradients + change * counts
-            variances = gradient_variance + change**2 * count_variance
+            variances = gradient_variances + change**2 * count_variance
             intercept = float(np.log(rate / (1 - rate)))
             unit_prior = bin_prior(blocks, np.zeros(len(blocks)), intercept, self.design.X, basis)
             statistic = self._statistic(
@@ -522,11 +546,25 @@ class AdditiveFit:
                 X=unit_prior.X,
                 measured_at=unit_prior.factors.mean[:-1],
             )
-            log_variances = fit_prior_variances(blocks, self.design, statistic, rate, basis)
+            log_variances = fit_prior_variances(
+                blocks, self.design, statistic, rate, basis, self.log_variance_mean
+            )
             prior = bin_prior(blocks, log_variances, intercept, self.design.X, basis)
             priors.append(prior)
             statistics.append(statistic)
         self.posteriors = self._condition_priors(priors, statistics)
+
+    def _pool_total(self, gradients: Floats, variances: Floats, null_rate: float) -> float:
+        """Average the measured total with the released mean, in place, and return the mean."""
+        outcome_range, n = self.outcome_range, self.initial_design.n
+        assert outcome_range.mean_variance is not None
+        weight = self.strategy.total_weight / STRATEGY_UNIT
+        released = weight * n * (outcome_range.mean - null_rate)
+        precision = 1 / (weight**2 * n**2 * outcome_range.mean_variance)
+        pooled_variance = 1 / (precision + 1 / variances[-1])
+        pooled = pooled_variance * (precision * released + gradients[-1] / variances[-1])
+        gradients[-1], variances[-1] = pooled, pooled_variance
+        return float(null_rate + pooled / (weight * n))
 
     def _condition_priors(
         self, priors: list[BinPosterior], statistics: list[NoisyStatistic]

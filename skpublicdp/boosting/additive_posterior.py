@@ -188,6 +188,7 @@ def fit_prior_variances(
     statistic: NoisyStatistic,
     rate: float,
     basis: FactorBasis | None = None,
+    log_variance_mean: float = LOG_VARIANCE_MEAN,
 ) -> Floats:
     """Estimate each column's prior variance from the first release by empirical Bayes.
 
@@ -205,6 +206,8 @@ def fit_prior_variances(
         Estimated fraction of rows with the target's label.
     basis : FactorBasis, optional
         Factors to which the scores are restricted. By default, all scores.
+    log_variance_mean : float, default=LOG_VARIANCE_MEAN
+        Mean of the hyperprior of the common log variance.
 
     Returns
     -------
@@ -240,7 +243,7 @@ def fit_prior_variances(
     def common_loss(log_variance: Floats) -> tuple[float, Floats]:
         """Return the negative log posterior of a common log variance, and its derivative."""
         prior_variance = np.exp(log_variance[0])
-        standardised = (log_variance[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
+        standardised = (log_variance[0] - log_variance_mean) / LOG_VARIANCE_SD
         variances = 1 + prior_variance * eigenvalues  # of the total in the eigenbasis
         relative_squares = squares / variances
         deviance = (relative_squares + np.log(variances)).sum()
@@ -252,7 +255,7 @@ def fit_prior_variances(
 
     common = minimize(
         common_loss,
-        np.array([LOG_VARIANCE_MEAN]),
+        np.array([log_variance_mean]),
         jac=True,
         method="L-BFGS-B",
         bounds=[COMMON_LOG_VARIANCE_BOUNDS],

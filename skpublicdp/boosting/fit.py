@@ -30,7 +30,7 @@ from skpublicdp.boosting.model import MAX_GRADIENT, TARGET_LEVELS
 from skpublicdp.boosting.monotone import Directions, project_monotone
 from skpublicdp.boosting.newton import fit_newton
 from skpublicdp.boosting.outcome_histogram import (
-    MAX_OUTCOME_SHARE,
+    MAX_MEAN_SHARE,
     RESIDUAL_SHARE,
     noisy_residual_histogram,
 )
@@ -190,7 +190,7 @@ def choose_algorithm(
 def _can_start_from_mean(ledger: Ledger, budget: StageBudget, n_columns: int) -> bool:
     """Indicate whether the noise of Newton boosting can be sampled for outcomes, no public rows.
 
-    Newton boosting then releases a sum of the outcomes (at most `MAX_OUTCOME_SHARE` of the budget),
+    Newton boosting then releases a sum of the outcomes (at most `MAX_MEAN_SHARE` of the budget),
     a sum of squared residuals, and an update of every column in every pass.
     """
     columns = ledger.for_person(count_sensitivity(n_columns))
@@ -198,9 +198,9 @@ def _can_start_from_mean(ledger: Ledger, budget: StageBudget, n_columns: int) ->
     squares = Sensitivity(MAX_GRADIENT**2, MAX_GRADIENT**4)
     updates = Sensitivity(3 * MAX_GRADIENT * columns.absolute, (3 * MAX_GRADIENT) ** 2)
     releases = (
-        (MAX_OUTCOME_SHARE, ledger.for_person(outcomes)),
-        ((1 - MAX_OUTCOME_SHARE) * CLASS_COUNT_SHARE, ledger.for_person(squares)),
-        (Fraction(1, N_PASSES * columns.absolute), updates),
+        (MAX_MEAN_SHARE, ledger.for_person(outcomes)),
+        ((1 - MAX_MEAN_SHARE) * CLASS_COUNT_SHARE, ledger.for_person(squares)),
+        ((1 - MAX_MEAN_SHARE) * Fraction(1, N_PASSES * columns.absolute), updates),
     )
     return all(
         noise_is_representable(budget.fraction(share).event, change) for share, change in releases
