@@ -57,8 +57,9 @@ ALLOWED = {
         (150, "covariances of few public rows are shrunk"),
         (20, "trees of wide tables split few columns"),
         (60, "the mean of few outcomes is released more accurately and shrunk"),
+        (10, "few rows per column do not switch to Newton boosting"),
     ],
-    ("boosting", "dense functions"): [(4, "formulas of shrunk covariances")],
+    ("boosting", "dense functions"): [(6, "formulas of shrunk covariances and of the pooled mean")],
     ("boosting", "internal docstrings"): [
         (33, "a loss answers all questions that depend on it"),
         (26, "the Poisson loss for counts"),
@@ -69,7 +70,7 @@ ALLOWED = {
     ("boosting", "numbers"): [
         (3, "the Poisson loss for counts"),
         (3, "sizes of a fit of a wide table"),
-        (5, "priors and budget of the mean of few outcomes"),
+        (6, "priors and budget of the mean of few outcomes, rows per column"),
     ],
 }
 

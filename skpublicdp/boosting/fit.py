@@ -135,15 +135,16 @@ def choose_algorithm(
 ) -> Algorithm:
     """Choose the algorithm based on public numbers, namely table sizes, parameters and budget.
 
-    Newton boosting is used if the budget is large relative to the number of columns, and for
-    regression without public rows. Without public rows, the additive posterior would treat the
-    columns as independent and count the shared effect of correlated columns several times. Public
-    rows that were generated from a description have independent columns, so they would cause the
-    same problem. Trees alone are used for classification without public rows, for more than two
-    classes if histograms of all classes and columns are too expensive, and whenever the noise of
-    the histograms would be too large to be sampled. Histograms of more than two classes are always
-    too expensive under pure differential privacy. If no public row is labelled, such histograms are
-    also too expensive when the budget is small relative to the numbers of columns and classes.
+    Newton boosting is used if the budget and, for labels, the number of rows are large relative to
+    the number of columns, and for regression without public rows. Without public rows, the additive
+    posterior would treat the columns as independent and count the shared effect of correlated
+    columns several times. Public rows that were generated from a description have independent
+    columns, so they would cause the same problem. Trees alone are used for classification without
+    public rows, for more than two classes if histograms of all classes and columns are too
+    expensive, and whenever the noise of the histograms would be too large to be sampled. Histograms
+    of more than two classes are always too expensive under pure differential privacy. If no public
+    row is labelled, such histograms are also too expensive when the budget is small relative to the
+    numbers of columns and classes.
 
     Raises
     ------
@@ -154,7 +155,9 @@ def choose_algorithm(
         return Algorithm.TREES
     n_columns = len(training.rows.columns)
     columns = ledger.for_person(count_sensitivity(n_columns))
-    if can_afford_boosting(budget, training.loss.clipping_gain * training.rows.n, columns):
+    effective_rows = training.loss.clipping_gain * training.rows.n
+    rows_per_column = training.rows.n / n_columns if training.loss.has_labels else math.inf
+    if can_afford_boosting(budget, effective_rows, columns, rows_per_column):
         return Algorithm.NEWTON
     has_joint_rows = training.n_joint_public > 0
     if (

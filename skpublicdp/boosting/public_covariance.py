@@ -15,7 +15,7 @@ MAX_FACTORS = 640
 """Maximum number of factors of an additive fit with more bins than public rows, to limit run
 time."""
 
-EQUAL_VARIANCES = 1e-6
+VARIANCE_TOLERANCE = 1e-6
 """Relative difference below which variances count as equal."""
 
 ColumnIndex: TypeAlias = NDArray[np.intp]
@@ -63,9 +63,9 @@ def make_factor_basis(rows_by_column: Sequence[Floats], weights: Floats) -> Fact
         axes = [np.linalg.eigh(covariance) for covariance in covariances]
         variances = np.sort(np.concatenate([values for values, _ in axes]))
         # equal variances are kept or omitted together, since they differ by rounding errors
-        threshold = (1 + EQUAL_VARIANCES) * variances[-MAX_FACTORS - 1]
+        threshold = (1 + VARIANCE_TOLERANCE) * variances[-MAX_FACTORS - 1]
         if variances[-1] <= threshold:
-            threshold = (1 - EQUAL_VARIANCES) * variances[-1]
+            threshold = (1 - VARIANCE_TOLERANCE) * variances[-1]
         directions = [vectors[:, values > threshold] for values, vectors in axes]
     pairs = zip(rows_by_column, directions, strict=True)
     factors = [rows @ vectors for rows, vectors in pairs]

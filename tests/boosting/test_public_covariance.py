@@ -6,8 +6,8 @@ from sklearn.metrics import roc_auc_score
 
 from skpublicdp import SemiPrivateBoostingClassifier
 from tests.internals.boosting import (
-    EQUAL_VARIANCES,
     MAX_TREE_COLUMNS,
+    VARIANCE_TOLERANCE,
     index_of_blocks,
     make_factor_basis,
     second_moment,
@@ -61,7 +61,7 @@ def test_equal_factors_are_kept_or_omitted_together():
     """Rounding errors of a processor must not choose among columns of equal variance."""
     rows = [np.repeat(np.eye(4), M // 4, axis=0) * [2, 1, 1, 0.5] for _ in range(300)]
     rng = np.random.default_rng(0)
-    disturbed = [column * (1 + EQUAL_VARIANCES / 100 * rng.normal()) for column in rows]
+    disturbed = [column * (1 + VARIANCE_TOLERANCE / 100 * rng.normal()) for column in rows]
     bases = [make_factor_basis(columns, EQUAL) for columns in (rows, disturbed)]
     for basis in bases:
         assert {block.shape for block in basis.directions} == {(4, 2)}
@@ -77,14 +77,17 @@ def wide_table(n_columns=200, n=3000, seed=0):
 
 
 def test_wide_tables_gain_from_more_budget():
-    """With the sample covariance, these areas are about .66 and .61."""
+    """With the sample covariance, the first areas are about .66 and .61.
+
+    The last fit would be spoilt by trees, if it switched to Newton boosting.
+    """
     X, y = wide_table()
     areas = []
-    for epsilon in (2.0, 8.0):
+    for epsilon in (2.0, 8.0, 60.0):
         model = SemiPrivateBoostingClassifier(epsilon=epsilon, random_state=0)
         model.fit(X[1000:], y[1000:], X_public=X[:300])
         areas.append(roc_auc_score(y[300:1000], model.decision_function(X[300:1000])))
-    assert areas[1] > areas[0]
+    assert areas == sorted(areas)
     assert areas[1] > 0.74
 
 

@@ -6,6 +6,7 @@ from skpublicdp.boosting import (
     bin_splits,
     binned,
     binner,
+    budget_split,
     covariate_shift,
     newton,
     outcome_histogram,
@@ -141,7 +142,7 @@ from skpublicdp.boosting.private_trees import (
     leaf_gradients,
 )
 from skpublicdp.boosting.public_covariance import (
-    EQUAL_VARIANCES,
+    VARIANCE_TOLERANCE,
     index_of_blocks,
     make_factor_basis,
     second_moment,
