@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -9,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from skpublicdp.boosting.additive_posterior import (
+    LOG_VARIANCE_MEAN,
     POWER_PRIORS,
     BinPosterior,
     GaussianPosterior,
@@ -17,6 +19,7 @@ from skpublicdp.boosting.additive_posterior import (
     WarmStart,
     WeightedPublicRows,
     bin_prior,
+    choose_factor_basis,
     condition_on,
     evidence_weights,
     fit_prior_variances,
@@ -24,6 +27,7 @@ from skpublicdp.boosting.additive_posterior import (
     laplace_approximation,
     mix_gaussians,
     prior_covariances,
+    project_sums,
     whiten_and_reduce,
 )
 from skpublicdp.boosting.binned import BinnedData
@@ -65,7 +69,7 @@ from skpublicdp.boosting.histograms import (
     gradient_histogram,
     measure,
 )
-from skpublicdp.boosting.loss import DECLARED_RANGE
+from skpublicdp.boosting.loss import DECLARED_RANGE, OutcomeRange
 from skpublicdp.boosting.model import (
     MARGIN_UNIT,
     AdditiveModel,
@@ -75,10 +79,19 @@ from skpublicdp.boosting.model import (
 )
 from skpublicdp.boosting.outcome_histogram import noisy_start, restrict_outcomes
 from skpublicdp.boosting.private_trees import PrivateTreeBooster
+from skpublicdp.boosting.public_covariance import index_of_blocks
 from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Floats, Mask
+
+LOG_OUTCOME_VARIANCE = 0.0
+"""Mean of the log prior variance of the logits of outcomes within their range, of all columns
+together."""
+
+MAX_TREE_COLUMNS = 64
+"""Maximum number of columns in the splits of an interaction tree. Time and noise of a draw grow
+with the number of pairs of columns."""
 
 
 def fit_additive(
@@ -146,7 +159,9 @@ def fit_additive(
         # tree
         ledger.take_option(trial_event(budget, trial or TREE_TRIALS[0]))
     if trial is None:
-        fit = fit_histograms(training, ledger, budget, share, class_balance, max_rounds)
+        fit = fit_histograms(
+            training, ledger, budget, share, class_balance, max_rounds, outcome_range
+        )
         return replace(fit.result(), outcome_range=outcome_range), later_budget
     share -= trial.first + trial.second
     fit = fit_histograms(training, ledger, budget, share, class_balance, max_rounds)
@@ -160,6 +175,7 @@ def fit_histograms(
     share: Fraction,
     class_balance: float,
     max_rounds: int | None,
+    outcome_range: OutcomeRange = DECLARED_RANGE,
 ) -> AdditiveFit:
     """Estimate the covariate shift, and fit an additive model to noisy histograms.
 
@@ -176,6 +192,8 @@ def fit_histograms(
         Class balance, between 0 and 1: 4 p (1 - p) for two labels.
     max_rounds : int, optional
         Maximum number of rounds.
+    outcome_range : OutcomeRange, default=DECLARED_RANGE
+        Range of the outcomes of a regression, with the released mean.
     """
     shift, spent = noisy_shift(training, ledger, budget, share * MAX_SHIFT_FRACTION)
     share -= spent
@@ -186,6 +204,11 @@ def fit_histograms(
     else:
         data = training.bin(N_BINS if is_balanced else N_BINS_UNBALANCED, weights)
     design = WeightedPublicRows.from_data(data, weights)
+    log_variance_mean = LOG_VARIANCE_MEAN
+    if not training.loss.has_labels:
+        # columns together explain at most the variance of outcomes within their range
+        columns_mean = LOG_OUTCOME_VARIANCE - math.log(len(data.binner.columns))
+        log_variance_mean = min(log_variance_mean, columns_mean)
     strategy = choose_strategy(data.binner, design, ledger, budget, class_balance)
     fit = AdditiveFit(
         data,
@@ -197,6 +220,8 @@ def fit_histograms(
         public_labels=training.public_labels,
         shift=shift,
         has_actual_values=training.has_actual_values,
+        outcome_range=outcome_range,
+        log_variance_mean=log_variance_mean,
     )
     effective_rows, variance = data.rows.n * class_balance, strategy.noise_variance(budget, ledger)
     n_rounds = n_histogram_rounds(effective_rows, design.effective_size, variance)
@@ -221,7 +246,7 @@ def _try_interaction_tree(
     """
     warm_start = WarmStart(fit.model, [])
     booster = PrivateTreeBooster(
-        [warm_start], training.candidate_trees(fit.data, fit.usable_columns), fit.data, ledger
+        [warm_start], training.candidate_trees(fit.data, fit.tree_columns), fit.data, ledger
     )
 
     def add_tree(share: Fraction) -> float:
@@ -267,6 +292,8 @@ class AdditiveFit:
     # (n_columns,): mask of the columns without synthetic public values. By default, all columns are
     # included.
     has_actual_values: Mask | None = None
+    outcome_range: OutcomeRange = DECLARED_RANGE  # range and released mean of a regression
+    log_variance_mean: float = LOG_VARIANCE_MEAN  # of the hyperprior of the scores' log variance
     model: AdditiveModel = field(init=False)  # current model
     # posterior of each target's scores, empty before the first round
     posteriors: list[BinPosterior] = field(init=False, default_factory=list)
@@ -327,6 +354,21 @@ class AdditiveFit:
         most_overlap = 2 * self.overlaps.sum() >= len(self.overlaps)
         return self.overlaps if most_overlap else np.ones_like(self.overlaps)
 
+    @property
+    def tree_columns(self) -> Mask:
+        """Mask of the usable columns whose released scores vary most over the public rows."""
+        offsets, shares = self.data.binner.offsets, self.design.weights @ self.design.X
+        scores = self.model.scores / MARGIN_UNIT  # (n_targets, n_bins)
+        first_bins = offsets[:-1]
+        means = np.add.reduceat(scores * shares, first_bins, axis=1)  # (n_targets, n_columns)
+        squares = np.add.reduceat(scores**2 * shares, first_bins, axis=1)
+        effects = (squares - means**2).sum(axis=0)
+        effects[~self.usable_columns] = -1.0
+        strongest = np.argsort(-effects, kind="stable")[:MAX_TREE_COLUMNS]
+        selected = np.zeros_like(self.usable_columns)
+        selected[strongest] = True
+        return selected & self.usable_columns
+
     def update(self, noisy: NoisyHistogram) -> None:
         """Condition the scores on a released histogram; set the model to the posterior means."""
         self._pool_counts(noisy)
@@ -335,16 +377,38 @@ class AdditiveFit:
         else:
             baseline, scale = self._baseline()
             variances = np.full(noisy.sums.shape[1], noisy.variance)
-            whitened, Z = whiten_and_reduce(noisy.sums, variances, self._Z)
-            noise = np.eye(Z.shape[1])
             posteriors = []
-            for posterior, total, rates in zip(self.posteriors, whitened, baseline, strict=True):
-                statistic = NoisyStatistic(
-                    total, covariance=noise, Z=Z, scale=scale, baseline=rates
+            for posterior, sums, rates in zip(self.posteriors, noisy.sums, baseline, strict=True):
+                measured_at = posterior.factors.mean[:-1]
+                statistic = self._statistic(
+                    sums, variances, scale, rates, X=posterior.X, measured_at=measured_at
                 )
                 posteriors.append(condition_on(posterior, self.design, statistic))
             self.posteriors = posteriors
         self._set_model()
+
+    def _statistic(
+        self,
+        sums: Floats,  # (n_measured,)
+        variances: Floats,  # (n_measured,): noise variances
+        scale: Floats,  # (m,)
+        baseline: Floats,  # (m,)
+        X: Floats,  # (m, n_factors): coefficients of the factors in the margins of public rows
+        measured_at: Floats,  # (n_factors,): factors of the measured model
+    ) -> NoisyStatistic:
+        """Return the gradient sums of a target, in units of their noise, reduced to what counts."""
+        columns = None
+        if self.design.basis is None:
+            total, Z = whiten_and_reduce(sums, variances, self._Z)
+        else:
+            deviations = np.sqrt(variances)
+            columns = index_of_blocks([len(block) for block in self.strategy.blocks])
+            columns = np.append(columns, -1)
+            total, Z, columns = project_sums(
+                sums / deviations, self._Z / deviations, columns, self.design, X
+            )
+        noise = np.eye(len(total))
+        return NoisyStatistic(total, noise, Z, scale, baseline, columns, measured_at)
 
     def _set_model(self) -> None:
         """Set the model to the posterior means, rounded to integer scores."""
@@ -455,31 +519,52 @@ class AdditiveFit:
             counts = counts + gain * (self._counts - counts)
             count_variance = gain * self._count_variance
         blocks = prior_covariances(self.data.binner, self.design)
+        basis = choose_factor_basis(blocks, self.design)
+        self.design = replace(self.design, basis=basis)
         # all rows have the same probability under the null model
         baseline, scale = (by_row[..., 0] for by_row in self._baseline())
         gradient_variance = noisy.variance / scale**2
         min_rate = min(max(0.01, 3 / n), 0.5)
         priors, statistics = [], []
         for null_rate, gradients in zip(baseline, noisy.sums / scale, strict=True):
-            rate = null_rate + self.strategy.estimate_total(gradients) / n
+            gradient_variances = np.full(len(gradients), gradient_variance)
+            if self.outcome_range.mean_variance is None:
+                rate = null_rate + self.strategy.estimate_total(gradients) / n
+            else:
+                rate = self._pool_total(gradients, gradient_variances, null_rate)
             rate = float(np.clip(rate, min_rate, 1 - min_rate))
             change = null_rate - rate  # of the gradient of each row
             totals = gradients + change * counts
-            variances = gradient_variance + change**2 * count_variance
-            whitened, Z = whiten_and_reduce(totals, variances, self._Z)
-            statistic = NoisyStatistic(
-                whitened,
-                covariance=np.eye(len(whitened)),
-                Z=Z,
+            variances = gradient_variances + change**2 * count_variance
+            intercept = float(np.log(rate / (1 - rate)))
+            unit_prior = bin_prior(blocks, np.zeros(len(blocks)), intercept, self.design.X, basis)
+            statistic = self._statistic(
+                totals,
+                variances,
                 scale=np.ones(m),
                 baseline=np.full(m, rate),
+                X=unit_prior.X,
+                measured_at=unit_prior.factors.mean[:-1],
             )
-            log_variances = fit_prior_variances(blocks, self.design, statistic, rate=rate)
-            intercept = float(np.log(rate / (1 - rate)))
-            prior = bin_prior(blocks, log_variances, intercept=intercept, X=self.design.X)
+            log_variances = fit_prior_variances(
+                blocks, self.design, statistic, rate, basis, self.log_variance_mean
+            )
+            prior = bin_prior(blocks, log_variances, intercept, self.design.X, basis)
             priors.append(prior)
             statistics.append(statistic)
         self.posteriors = self._condition_priors(priors, statistics)
+
+    def _pool_total(self, gradients: Floats, variances: Floats, null_rate: float) -> float:
+        """Average the measured total with the released mean, in place, and return the mean."""
+        outcome_range, n = self.outcome_range, self.initial_design.n
+        assert outcome_range.mean_variance is not None
+        weight = self.strategy.total_weight / STRATEGY_UNIT
+        released = weight * n * (outcome_range.mean - null_rate)
+        precision = 1 / (weight**2 * n**2 * outcome_range.mean_variance)
+        pooled_variance = 1 / (precision + 1 / variances[-1])
+        pooled = pooled_variance * (precision * released + gradients[-1] / variances[-1])
+        gradients[-1], variances[-1] = pooled, pooled_variance
+        return float(null_rate + pooled / (weight * n))
 
     def _condition_priors(
         self, priors: list[BinPosterior], statistics: list[NoisyStatistic]

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, cholesky, qr, solve_triangular
+from scipy.linalg import block_diag, cho_factor, cho_solve, cholesky, qr, solve_triangular
+from scipy.linalg.lapack import dpotri
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 
@@ -25,6 +26,15 @@ from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import Binner
 from skpublicdp.boosting.budget_split import MISMATCH
 from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, null_model
+from skpublicdp.boosting.public_covariance import (
+    MAX_FACTORS,
+    ColumnIndex,
+    FactorBasis,
+    make_factor_basis,
+    second_moment,
+    shares_retained,
+    shrunk_moment,
+)
 from skpublicdp.boosting.term_posterior import smooth_kernel
 from skpublicdp.typing import Floats
 
@@ -47,6 +57,8 @@ class WeightedPublicRows:
     X: Floats
     weights: Floats  # (m,): weight of each row. The weights sum to 1.
     n: int  # number of private rows that the public rows represent
+    # factors whose coefficients are the columns of X, or None if covariances are not shrunk
+    basis: FactorBasis | None = None
 
     @classmethod
     def from_data(cls, data: BinnedData, weights: Floats | None = None) -> WeightedPublicRows:
@@ -74,6 +86,10 @@ class NoisyStatistic:
     Z: Floats  # (m, n_measured): value of A φ for each public row
     scale: Floats  # (m,): gradient scale v of each public row
     baseline: Floats  # (m,): probability σ(F) that the measured model assigns to each public row
+    # (n_measured,): column of each sum, or -1 for the total. Used with a `FactorBasis`.
+    columns: ColumnIndex | None = None
+    # (n_coefficients,): coefficients of the measured model. Used with a `FactorBasis`.
+    measured_at: Floats | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +139,8 @@ class BinPosterior:
         """Return the variance of the centred margin, averaged over the weighted public rows."""
         centred = self.X - row_weights @ self.X
         covariance = self.factors.covariance[:-1, :-1]
-        return float(row_weights @ np.einsum("ij,jk,ik->i", centred, covariance, centred))
+        variances = ((centred @ covariance) * centred).sum(axis=1)  # (m,)
+        return float(row_weights @ variances)
 
 
 def row_space(rows: Floats) -> tuple[Floats, Floats]:
@@ -166,7 +183,12 @@ def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats
 
 
 def fit_prior_variances(
-    blocks: Sequence[Floats], design: WeightedPublicRows, statistic: NoisyStatistic, rate: float
+    blocks: Sequence[Floats],
+    design: WeightedPublicRows,
+    statistic: NoisyStatistic,
+    rate: float,
+    basis: FactorBasis | None = None,
+    log_variance_mean: float = LOG_VARIANCE_MEAN,
 ) -> Floats:
     """Estimate each column's prior variance from the first release by empirical Bayes.
 
@@ -182,6 +204,10 @@ def fit_prior_variances(
         Gradient sums at a model that predicts the constant probability `rate`.
     rate : float
         Estimated fraction of rows with the target's label.
+    basis : FactorBasis, optional
+        Factors to which the scores are restricted. By default, all scores.
+    log_variance_mean : float, default=LOG_VARIANCE_MEAN
+        Mean of the hyperprior of the common log variance.
 
     Returns
     -------
@@ -192,13 +218,24 @@ def fit_prior_variances(
     centred = (statistic.Z - weights @ statistic.Z) * weights[:, None]
     # the sampling variance is inflated because the public rows come from another population
     mismatch = 1 + MISMATCH * design.n * design.concentration
-    covariance = statistic.covariance + hessian_sum * mismatch * centred.T @ statistic.Z
+    roots = [cholesky(block, lower=True) for block in blocks]
+    sizes = [len(block) for block in blocks]
+    row_covariance = centred.T @ statistic.Z
+    if basis is None:
+        cross_covariance = centred.T @ _multiply_columns(design.X, roots)
+    else:
+        assert statistic.columns is not None
+        columns, retained = statistic.columns, 1 - basis.independence
+        roots = [root @ vectors for root, vectors in zip(roots, basis.directions, strict=True)]
+        sizes = [root.shape[1] for root in roots]
+        cross_covariance = centred.T @ _multiply_columns(design.X, roots)
+        cross_covariance *= shares_retained(columns, basis.columns, retained)
+        row_covariance *= shares_retained(columns, columns, retained)
+    covariance = statistic.covariance + hessian_sum * mismatch * row_covariance
     covariance_root = cholesky(covariance, lower=True)
-    rows = _multiply_columns(design.X, [cholesky(block, lower=True) for block in blocks])
     # the model is total = H w + N(0, 1), with w ~ N(0, 1) at prior variance 1
     total = solve_triangular(covariance_root, statistic.total, lower=True)
-    H = hessian_sum * solve_triangular(covariance_root, centred.T @ rows, lower=True)
-    sizes = [len(block) for block in blocks]
+    H = hessian_sum * solve_triangular(covariance_root, cross_covariance, lower=True)
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     eigenvalues, eigenvectors = np.linalg.eigh(H @ H.T)
     squares = (eigenvectors.T @ total) ** 2
@@ -206,7 +243,7 @@ def fit_prior_variances(
     def common_loss(log_variance: Floats) -> tuple[float, Floats]:
         """Return the negative log posterior of a common log variance, and its derivative."""
         prior_variance = np.exp(log_variance[0])
-        standardised = (log_variance[0] - LOG_VARIANCE_MEAN) / LOG_VARIANCE_SD
+        standardised = (log_variance[0] - log_variance_mean) / LOG_VARIANCE_SD
         variances = 1 + prior_variance * eigenvalues  # of the total in the eigenbasis
         relative_squares = squares / variances
         deviance = (relative_squares + np.log(variances)).sum()
@@ -218,7 +255,7 @@ def fit_prior_variances(
 
     common = minimize(
         common_loss,
-        np.array([LOG_VARIANCE_MEAN]),
+        np.array([log_variance_mean]),
         jac=True,
         method="L-BFGS-B",
         bounds=[COMMON_LOG_VARIANCE_BOUNDS],
@@ -255,18 +292,30 @@ def fit_prior_variances(
 
 
 def bin_prior(
-    blocks: Sequence[Floats], log_variances: Floats, intercept: float, X: Floats
+    blocks: Sequence[Floats],
+    log_variances: Floats,
+    intercept: float,
+    X: Floats,
+    basis: FactorBasis | None = None,
 ) -> BinPosterior:
-    """Return the prior of all bin scores, represented as a factor model on the public rows."""
+    """Return the prior of all bin scores, represented as a factor model on the public rows.
+
+    By default, the factors span the row space of the public rows.
+    """
     pairs = zip(log_variances, blocks, strict=True)
     covariances = [np.exp(log_variance) * block for log_variance, block in pairs]
     roots = [cholesky(covariance, lower=True) for covariance in covariances]
     # scores are products of roots and standard normal variables, and the public rows depend on a
     # projection of these variables
-    basis, coordinates = row_space(_multiply_columns(X, roots))
+    rows = _multiply_columns(X, roots)
+    if basis is None:
+        directions, coordinates = row_space(rows)
+    else:
+        directions = block_diag(*basis.directions)
+        coordinates = _multiply_columns(rows, basis.directions)
     loadings, residuals = [], []
     for bins, covariance, root in zip(_column_slices(roots), covariances, roots, strict=True):
-        L = root @ basis[bins]  # (n_bins_of_column, n_factors)
+        L = root @ directions[bins]  # (n_bins_of_column, n_factors)
         loadings.append(L)
         residuals.append(covariance - L @ L.T)
     n_factors = coordinates.shape[1]
@@ -317,31 +366,14 @@ def gauss_newton_update(
     float
         Log marginal likelihood of the statistic, up to a constant.
     """
-    n, Z = design.n, statistic.Z
-    w, v = design.weights, statistic.scale  # (m,)
-    m = len(design.X)
-    ones = np.ones((m, 1))
+    ones = np.ones((len(design.X), 1))
     extended = np.hstack([design.X, ones])  # (m, n_coefficients + 1)
-    # for the private rows, and for the public rows relative to their population
-    sampling_factor = n * (1 + MISMATCH * n * design.concentration)
     mode = prior.mean
     for step in range(steps):
-        margins = np.clip(extended @ mode + offset, -30, 30)  # so that `exp` does not overflow
-        probability = 1 / (1 + np.exp(-margins))
-        label_variance = probability * (1 - probability)
-        gradient_change = v * (probability - statistic.baseline)
-        slope_of_row = w * label_variance * v
-        sloped_Z = Z * slope_of_row[:, None]
-        # derivative of the expected sums with respect to (coefficients, intercept)
-        H = n * sloped_Z.T @ extended
-
-        sampling_variance = sampling_factor * w * label_variance * v**2  # (m,)
-        sampling_variance = sampling_variance + (n * w * gradient_change) ** 2
-        sampling_deviation = np.sqrt(sampling_variance)
-        scaled_Z = Z * sampling_deviation[:, None]
-        error_covariance = scaled_Z.T @ scaled_Z + statistic.covariance
-
-        expected = n * Z.T @ (w * gradient_change)
+        margins = extended @ mode + offset
+        H, expected, error_covariance = _linearised_sums(
+            design, statistic, extended, margins, coefficients=mode[:-1]
+        )
         linear_change = H @ (prior.mean - mode)
         innovation = statistic.total - expected - linear_change
         # Kalman update
@@ -360,14 +392,110 @@ def gauss_newton_update(
     return GaussianPosterior(mode, covariance), float(log_evidence)
 
 
+def _linearised_sums(
+    design: WeightedPublicRows,
+    statistic: NoisyStatistic,
+    extended: Floats,
+    margins: Floats,
+    coefficients: Floats,
+) -> tuple[Floats, Floats, Floats]:
+    """Return the derivative, the expectation and the error covariance of the sums of a model.
+
+    With a `FactorBasis`, covariances between columns are shrunk. Sums of independent columns are
+    linear in the coefficients.
+
+    Parameters
+    ----------
+    extended : ndarray of float64, shape (m, n_coefficients + 1)
+        Public rows, with a column of ones for the intercept.
+    margins : ndarray of float64, shape (m,)
+        Margins of the public rows.
+    coefficients : ndarray of float64, shape (n_coefficients,)
+        Coefficients of the model.
+    """
+    n, Z, basis = design.n, statistic.Z, design.basis
+    w, v = design.weights, statistic.scale  # (m,)
+    margins = np.clip(margins, -30, 30)  # so that `exp` does not overflow
+    probability = 1 / (1 + np.exp(-margins))
+    label_variance = probability * (1 - probability)
+    slope_of_row = w * label_variance * v
+    change_of_row = w * v * (probability - statistic.baseline)
+    # for the private rows, and for the public rows relative to their population
+    sampling_factor = n * (1 + MISMATCH * n * design.concentration)
+    sampling_variance = sampling_factor * w * label_variance * v**2  # (m,)
+    public_variance = (n * change_of_row) ** 2
+    columns, measured_at = statistic.columns, statistic.measured_at
+    if basis is None or columns is None or measured_at is None:
+        H = n * (Z * slope_of_row[:, None]).T @ extended
+        error_covariance = second_moment(Z, sampling_variance + public_variance)
+        return H, n * Z.T @ change_of_row, error_covariance + statistic.covariance
+
+    retained = 1 - basis.independence
+    factor_columns = np.append(basis.columns, -1)
+    retained_shares = shares_retained(columns, factor_columns, retained)
+    H = n * shrunk_moment(Z, extended, slope_of_row, retained_shares)
+    error_covariance = shrunk_moment(
+        Z,
+        Z,
+        sampling_variance + retained * public_variance,
+        shares_retained(columns, columns, retained),
+    )
+    mean_Z = slope_of_row @ Z / slope_of_row.sum()
+    expected_means = mean_Z * change_of_row.sum()
+    expected_deviations = Z.T @ change_of_row - expected_means
+    expected = n * (expected_means + retained * expected_deviations)
+    # the remaining weight is that of independent columns
+    covariance = H - n * np.outer(mean_Z, slope_of_row @ extended)
+    is_within = columns[:, None] == basis.columns
+    within_columns = np.where(is_within, covariance[:, :-1], 0.0)
+    expected += (1 - retained) * within_columns @ (coefficients - measured_at)
+    return H, expected, error_covariance + statistic.covariance
+
+
 def _column_slices(blocks: Sequence[Floats]) -> list[slice]:
     """Return each column's slice of an array of all bins, given the columns' square blocks."""
     ends = np.cumsum([len(block) for block in blocks]).tolist()
     return [slice(end - len(block), end) for end, block in zip(ends, blocks, strict=True)]
 
 
+def choose_factor_basis(blocks: Sequence[Floats], design: WeightedPublicRows) -> FactorBasis | None:
+    """Return the factors of a fit, or None if there are too many columns for a basis by column."""
+    if len(blocks) > MAX_FACTORS:
+        return None
+    roots = [cholesky(block, lower=True) for block in blocks]
+    pairs = zip(_column_slices(blocks), roots, strict=True)
+    return make_factor_basis([design.X[:, bins] @ root for bins, root in pairs], design.weights)
+
+
+def project_sums(
+    totals: Floats, Z: Floats, columns: ColumnIndex, design: WeightedPublicRows, X: Floats
+) -> tuple[Floats, Floats, ColumnIndex]:
+    """Project noisy sums of unit variance onto those that the factors of each column can change.
+
+    The last sum is the total over all rows, which is kept.
+    """
+    assert design.basis is not None
+    factor_columns = design.basis.columns
+    weighted = (X - design.weights @ X) * design.weights[:, None]
+    projected_totals, projected_Z, kept_columns = [], [], []
+    for column in np.unique(columns).tolist():
+        sums = np.flatnonzero(columns == column)
+        factors = np.flatnonzero(factor_columns == column)
+        directions = np.eye(len(sums))
+        if column >= 0 and len(factors) < len(sums):
+            directions, _ = np.linalg.qr(Z[:, sums].T @ weighted[:, factors])
+        projected_totals.append(totals[..., sums] @ directions)
+        projected_Z.append(Z[:, sums] @ directions)
+        kept_columns += [column] * directions.shape[1]
+    return (
+        np.concatenate(projected_totals, axis=-1),
+        np.hstack(projected_Z),
+        np.array(kept_columns, dtype=np.intp),
+    )
+
+
 def _multiply_columns(X: Floats, matrices: Sequence[Floats]) -> Floats:
-    """Return the product of `X` and a block-diagonal matrix with one square block per column."""
+    """Return the product of `X` and a block-diagonal matrix with one block per column."""
     slices = _column_slices(matrices)
     products = [X[:, bins] @ matrix for bins, matrix in zip(slices, matrices, strict=True)]
     return np.hstack(products)
@@ -413,24 +541,34 @@ def laplace_approximation(
         Exponent of the likelihood, between 0 and 1.
     """
     extended = np.hstack([X, np.ones((len(X), 1))])
-    precision, mode = np.linalg.inv(prior.covariance), prior.mean.astype(np.float64)
+    precision, mode = _inverse(prior.covariance), prior.mean.astype(np.float64)
 
     def hessian(probability: Floats) -> Floats:
         """Return the hessian of the negative log posterior."""
         q = probability * (1 - probability)
-        return precision + exponent * (extended.T * q) @ extended
+        scaled = extended * np.sqrt(exponent * q)[:, None]
+        hessian: Floats = precision + scaled.T @ scaled  # half the time of a general product
+        return hessian
 
     for _ in range(MAX_NEWTON_STEPS):
         probability = expit(extended @ mode)
         slope = precision @ (prior.mean - mode) + exponent * extended.T @ (outcomes - probability)
-        step = np.linalg.solve(hessian(probability), slope)
+        step = cho_solve(cho_factor(hessian(probability)), slope)
         max_change = float(np.abs(extended @ step).max(initial=0.0))
         damping = min(1.0, MAX_NEWTON_STEP / max(max_change, 1e-12))
         mode = mode + step * np.float64(damping)
-        if max_change < 1e-9:
+        if max_change < 1e-6:  # the error of the next step is its square
             break
-    covariance: Floats = np.linalg.inv(hessian(expit(extended @ mode))).astype(np.float64)
-    return GaussianPosterior(mode, covariance)
+    return GaussianPosterior(mode, _inverse(hessian(expit(extended @ mode))))
+
+
+def _inverse(matrix: Floats) -> Floats:
+    """Return the inverse of a positive definite matrix, in half the time of `np.linalg.inv`."""
+    root = cholesky(matrix, lower=True)
+    lower, _ = dpotri(root, lower=True)
+    strictly_lower = np.tril(lower, -1)
+    inverse: Floats = np.tril(lower) + strictly_lower.T
+    return inverse
 
 
 @dataclass(frozen=True, eq=False)

@@ -70,6 +70,10 @@ MIN_ROWS_PER_NOISE = 700
 """Smallest ratio of the number of rows to the noise at which Newton boosting is used. The noise is
 the standard deviation of the counts if one count per column is released with the entire budget."""
 
+MIN_ROWS_PER_COLUMN = 75
+"""Smallest number of private rows per column at which Newton boosting is used. With fewer rows,
+trees are drawn that fit the sampling error of the rows."""
+
 MIN_ROWS_PER_LABEL_NOISE = 15
 """Smallest number of rows per label and unit of noise at which histograms are used for more than
 two labels. With fewer rows, trees with noisy leaves are more accurate (ablation: "several labels,
@@ -208,9 +212,14 @@ def shift_share(budget: StageBudget, n: int, sensitivity: Sensitivity) -> Fracti
 
 
 def can_afford_boosting(
-    budget: StageBudget, effective_rows: float, sensitivity: Sensitivity
+    budget: StageBudget,
+    effective_rows: float,
+    sensitivity: Sensitivity,
+    rows_per_column: float = math.inf,
 ) -> bool:
     """Indicate whether Newton boosting learns more than an additive fit with the entire budget."""
+    if rows_per_column < MIN_ROWS_PER_COLUMN:
+        return False
     min_rows_per_noise: float = MIN_ROWS_PER_NOISE
     if budget.pure:
         # under basic composition, the noise is proportional to the number of passes rather than its

@@ -34,7 +34,7 @@ from skpublicdp.boosting.model import MAX_GRADIENT
 from skpublicdp.boosting.monotone import Directions, project_monotone
 from skpublicdp.boosting.newton import fit_newton
 from skpublicdp.boosting.outcome_histogram import (
-    MAX_OUTCOME_SHARE,
+    MAX_MEAN_SHARE,
     RESIDUAL_SHARE,
     noisy_residual_histogram,
 )
@@ -162,15 +162,16 @@ def choose_algorithm(
 ) -> Algorithm:
     """Choose the algorithm based on public numbers, namely table sizes, parameters and budget.
 
-    Newton boosting is used if the budget is large relative to the number of columns, and for
-    regression without public rows. Without public rows, the additive posterior would treat the
-    columns as independent and count the shared effect of correlated columns several times. Public
-    rows that were generated from a description have independent columns, so they would cause the
-    same problem. Trees alone are used for classification without public rows, for more than two
-    classes if histograms of all classes and columns are too expensive, and whenever the noise of
-    the histograms would be too large to be sampled. Histograms of more than two classes are always
-    too expensive under pure differential privacy. If no public row is labelled, such histograms are
-    also too expensive when the budget is small relative to the numbers of columns and classes.
+    Newton boosting is used if the budget and, for labels, the number of rows are large relative to
+    the number of columns, and for regression without public rows. Without public rows, the additive
+    posterior would treat the columns as independent and count the shared effect of correlated
+    columns several times. Public rows that were generated from a description have independent
+    columns, so they would cause the same problem. Trees alone are used for classification without
+    public rows, for more than two classes if histograms of all classes and columns are too
+    expensive, and whenever the noise of the histograms would be too large to be sampled. Histograms
+    of more than two classes are always too expensive under pure differential privacy. If no public
+    row is labelled, such histograms are also too expensive when the budget is small relative to the
+    numbers of columns and classes.
 
     Raises
     ------
@@ -181,7 +182,9 @@ def choose_algorithm(
         return Algorithm.TREES
     n_columns = len(training.rows.columns)
     columns = ledger.for_person(count_sensitivity(n_columns))
-    if can_afford_boosting(budget, training.loss.clipping_gain * training.rows.n, columns):
+    effective_rows = training.loss.clipping_gain * training.rows.n
+    rows_per_column = training.rows.n / n_columns if training.loss.has_labels else math.inf
+    if can_afford_boosting(budget, effective_rows, columns, rows_per_column):
         return Algorithm.NEWTON
     has_joint_rows = training.n_joint_public > 0
     if (
@@ -217,7 +220,7 @@ def choose_algorithm(
 def _can_start_from_mean(ledger: Ledger, budget: StageBudget, n_columns: int) -> bool:
     """Indicate whether the noise of Newton boosting can be sampled for outcomes, no public rows.
 
-    Newton boosting then releases a sum of the outcomes (at most `MAX_OUTCOME_SHARE` of the budget),
+    Newton boosting then releases a sum of the outcomes (at most `MAX_MEAN_SHARE` of the budget),
     a sum of squared residuals, and an update of every column in every pass.
     """
     columns = ledger.for_person(count_sensitivity(n_columns))
@@ -225,9 +228,9 @@ def _can_start_from_mean(ledger: Ledger, budget: StageBudget, n_columns: int) ->
     squares = Sensitivity(MAX_GRADIENT**2, MAX_GRADIENT**4)
     updates = Sensitivity(3 * MAX_GRADIENT * columns.absolute, (3 * MAX_GRADIENT) ** 2)
     releases = (
-        (MAX_OUTCOME_SHARE, ledger.for_person(outcomes)),
-        ((1 - MAX_OUTCOME_SHARE) * CLASS_COUNT_SHARE, ledger.for_person(squares)),
-        (Fraction(1, N_PASSES * columns.absolute), updates),
+        (MAX_MEAN_SHARE, ledger.for_person(outcomes)),
+        ((1 - MAX_MEAN_SHARE) * CLASS_COUNT_SHARE, ledger.for_person(squares)),
+        ((1 - MAX_MEAN_SHARE) * Fraction(1, N_PASSES * columns.absolute), updates),
     )
     return all(
         noise_is_representable(budget.fraction(share).event, change) for share, change in releases

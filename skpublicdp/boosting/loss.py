@@ -42,6 +42,8 @@ class OutcomeRange(NamedTuple):
     low: float = 0.0
     high: float = 1.0
     mean: float = 0.5  # estimated mean outcome, between `low` and `high`
+    # posterior variance of the mean, or None if the histogram of the gradients alone is used
+    mean_variance: float | None = None
 
     @property
     def width(self) -> float:

@@ -806,7 +806,9 @@ def _fit_start(
     """
     if budget.amount:
         training = restrict_outcomes(training, outcome_range)
-        fit = fit_histograms(training, ledger, budget, Fraction(1), class_balance, max_rounds)
+        fit = fit_histograms(
+            training, ledger, budget, Fraction(1), class_balance, max_rounds, outcome_range
+        )
         return replace(fit.result(), outcome_range=outcome_range)
     data = training.binned
     null = null_model(data.binner.offsets, training.n_targets)

@@ -159,8 +159,19 @@ MAX_COUNT_NOISE = 1 / 32
 """Maximum standard deviation of the noise in a count, as a fraction of the number of rows. If the
 noise is larger, no histogram is released and the declared bounds are used as the range."""
 
-MAX_OUTCOME_SHARE = Fraction(1, 6)
-"""Maximum share of the budget for the outcome histogram or the outcome sum."""
+MAX_OUTCOME_SHARE, MAX_MEAN_SHARE = Fraction(1, 6), Fraction(1, 2)
+"""Maximum share of the budget for the outcome histogram, and for the outcome sum. Without an
+accurate mean, a model predicts worse than the mean of all outcomes."""
+
+MAX_MEAN_NOISE = 1 / 20
+"""Standard deviation of the noise in the mean outcome, relative to the declared bounds, below which
+no more budget is spent on it."""
+
+MEAN_DEVIATION = 0.2
+"""Prior standard deviation of the mean outcome around the middle of the declared bounds."""
+
+PUBLIC_MEAN_DEVIATION = 0.1
+"""Prior standard deviation of the difference of the mean outcomes of private and public rows."""
 
 TAIL_FRACTION = 0.1
 """Fraction of the outcomes that lies below the lower quantile, and above the upper quantile, from
@@ -237,11 +248,13 @@ def noisy_outcome_range(
     rounded_share = Fraction(math.ceil(1000 * needed_share), 1000)
     share = max(rounded_share, CLASS_COUNT_SHARE)
     if share > MAX_OUTCOME_SHARE:
-        # without public rows, boosting starts from the mean, which therefore receives more of the
-        # budget
-        share = CLASS_COUNT_SHARE if training.n_joint_public else MAX_OUTCOME_SHARE
-        mean = _noisy_mean(training, ledger, budget.fraction(share))
-        return OutcomeRange(mean=mean), share
+        deviation = math.sqrt(budget.variance(ledger.for_person(Sensitivity(1, 1))))
+        relative_noise = deviation / (training.rows.n * MAX_MEAN_NOISE)
+        needed_share = relative_noise if budget.pure else relative_noise**2
+        rounded_share = Fraction(math.ceil(1000 * needed_share), 1000)
+        share = min(rounded_share, MAX_MEAN_SHARE)
+        mean, variance = _noisy_mean(training, ledger, budget.fraction(share))
+        return OutcomeRange(mean=mean, mean_variance=variance), share
     fractions = _noisy_fractions(training, ledger, budget.fraction(share))
     edges = np.linspace(0.0, 1.0, N_OUTCOME_BINS + 1)
     cdf = np.append(0.0, np.cumsum(fractions))  # at the edges
@@ -277,20 +290,32 @@ def _noisy_fractions(training: TrainingData, ledger: Ledger, budget: StageBudget
     return residual_fractions(counts, rows.n)
 
 
-def _noisy_mean(training: TrainingData, ledger: Ledger, budget: StageBudget) -> float:
-    """Spend a budget on the sum of the outcomes, and return their mean, kept away from 0 and 1."""
+def _noisy_mean(training: TrainingData, ledger: Ledger, budget: StageBudget) -> tuple[float, float]:
+    """Spend a budget on the sum of the outcomes, and return the posterior mean and its variance.
+
+    The prior of the mean is centred at the middle of the bounds, or at the public outcomes.
+    """
     rows = training.rows
+    prior_mean, prior_variance = 0.5, MEAN_DEVIATION**2
+    if training.public_labels is not None:
+        outcomes = training.public_labels.outcomes[0]
+        prior_mean = float(outcomes.mean())
+        prior_variance = PUBLIC_MEAN_DEVIATION**2 + MEAN_DEVIATION**2 / len(outcomes)
 
     def sum_chunk(chunk: slice) -> Integers:
         """Return the sum of the outcomes in one chunk of rows, in units of 1 / TARGET_LEVELS."""
         return np.array([np.rint(TARGET_LEVELS * rows.y[chunk]).sum(dtype=np.int64)])
 
-    total = ledger.add_noise(
+    measured = ledger.add_noise(
         rows.sum_over_chunks(sum_chunk),
         Sensitivity(TARGET_LEVELS, TARGET_LEVELS**2),
         budget.event,
         name="noisy sum of the outcomes",
         proof=BOOSTING_PROOF,
-    ).values[0]
+    )
+    unit = TARGET_LEVELS * rows.n
+    noise_variance = measured.variance / unit**2
+    gain = prior_variance / (prior_variance + noise_variance)
+    mean = prior_mean + gain * (float(measured.values[0]) / unit - prior_mean)
     margin = min(3 / rows.n, 0.5)
-    return float(np.clip(total / (TARGET_LEVELS * rows.n), margin, 1 - margin))
+    return float(np.clip(mean, margin, 1 - margin)), gain * noise_variance

@@ -379,7 +379,7 @@ def _compare_on_labels(
             )
             log_odds[target, is_held_out] = posterior.margins(X[is_held_out])
             covariance = posterior.covariance[:-1, :-1]
-            variance += float(np.einsum("ij,jk,ik->", centred, covariance, centred))
+            variance += float(((centred @ covariance) * centred).sum())
     factors = loss.logistic_rescaling(outcomes.mean(axis=1))
     variance *= float((factors**2).mean()) / len(codes)
 

@@ -38,6 +38,7 @@ from tests.internals.boosting import (
     ClippedSquaredLoss,
     MultinomialLoss,
     NewtonBooster,
+    budget_split,
     candidate_splits,
     encode_rows,
     newton,
@@ -53,6 +54,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning"),
     pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def any_number_of_rows(monkeypatch):
+    """Let tables with a few rows switch to Newton boosting, too."""
+    monkeypatch.setattr(budget_split, "MIN_ROWS_PER_COLUMN", 0)
+
 
 FEATURES = grid(4, 3)
 NAMES = (

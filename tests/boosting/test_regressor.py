@@ -612,3 +612,22 @@ class TestCounts:
         _, y, means = COUNTS_NEW
         found = [POISSON.log_likelihood(f * means[None] / 30, y[None] / 30) for f in (0.8, 1, 1.2)]
         assert found[1] > max(found[0], found[2])
+
+
+def test_few_rows_and_little_budget_are_little_worse_than_the_mean():
+    """Before the mean was shrunk and pooled, the mean R² was below -1."""
+    from sklearn.datasets import load_diabetes
+
+    X, y = load_diabetes(return_X_y=True)
+    scores = []
+    for seed in range(4):
+        order = np.random.default_rng(seed).permutation(len(y))
+        public, private, test = order[110:160], order[160:], order[:110]
+        for labels in ({}, {"y_public": y[public]}):
+            model = SemiPrivateBoostingRegressor(
+                epsilon=0.1, outcome_bounds=(25, 346), random_state=seed
+            )
+            model.fit(X[private], y[private], X_public=X[public], **labels)
+            scores.append(model.score(X[test], y[test]))
+    assert np.mean(scores[::2]) > -0.5
+    assert min(scores[1::2]) > 0.2

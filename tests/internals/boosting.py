@@ -6,6 +6,7 @@ from skpublicdp.boosting import (
     bin_splits,
     binned,
     binner,
+    budget_split,
     covariate_shift,
     newton,
     outcome_histogram,
@@ -15,7 +16,7 @@ from skpublicdp.boosting import (
 )
 from skpublicdp.boosting import histograms as noisy_histograms
 from skpublicdp.boosting import public_model as public_models
-from skpublicdp.boosting.additive_fit import AdditiveFit, fit_additive
+from skpublicdp.boosting.additive_fit import MAX_TREE_COLUMNS, AdditiveFit, fit_additive
 from skpublicdp.boosting.additive_posterior import (
     GaussianPosterior,
     NoisyStatistic,
@@ -136,6 +137,14 @@ from skpublicdp.boosting.private_trees import (
     _leaf_posterior,
     _plan_equal_draws,
     leaf_gradients,
+)
+from skpublicdp.boosting.public_covariance import (
+    VARIANCE_TOLERANCE,
+    index_of_blocks,
+    make_factor_basis,
+    second_moment,
+    shares_retained,
+    shrunk_moment,
 )
 from skpublicdp.boosting.term_posterior import (
     MAX_SCORE,
