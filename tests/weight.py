@@ -39,6 +39,7 @@ ALLOWED = {
         (40, "zones and labels of columns are those of public rows"),
         (72, "the reader of outcomes, which was part of boosting"),
         (33, "records of a service, and predictions of few rows several times as fast"),
+        (34, "bounds of outcomes and containers of public rows, which were part of boosting"),
     ],
     ("data", "internal docstrings"): [
         (22, "the reader of outcomes, which was part of boosting"),
@@ -95,12 +96,14 @@ ALLOWED = {
         (14, "linear regression without an intercept"),
         (320, "confidence intervals of coefficients and their table"),
         (110, "public models as prior means of linear models"),
+        (33, "tables of coefficients of several labels, and a fit with a part of a budget"),
     ],
     ("linear", "internal docstrings"): [
         (300, "linear models of embeddings and of many numbers"),
         (86, "logistic regression of more than two labels"),
         (50, "confidence intervals of coefficients and their table"),
         (8, "public models as prior means of linear models"),
+        (11, "a fit with a part of a budget"),
     ],
     ("linear", "dense functions"): [
         (12, "formulas of the posterior and of integer rows"),
@@ -124,6 +127,7 @@ ALLOWED = {
         (20, "trees of wide tables split few columns"),
         (60, "the mean of few outcomes is released more accurately and shrunk"),
         (10, "few rows per column do not switch to Newton boosting"),
+        (45, "a linear model is fitted before boosting of many numbers"),
     ],
     ("boosting", "dense functions"): [(6, "formulas of shrunk covariances and of the pooled mean")],
     ("boosting", "internal docstrings"): [

@@ -56,22 +56,28 @@ class LinearStage(PublicModel):
         position. A matrix product would not guarantee this.
         """
         slopes = np.atleast_2d(self.linear.slopes)  # (n_targets, n_design)
-        intercepts = np.reshape(self.linear.intercept, (-1, 1))
-        scores = np.repeat(intercepts, len(rows), axis=1).astype(np.float64)
+        intercepts = np.atleast_1d(self.linear.intercept)
         deviations = self.linear.columns.deviations(rows)
-        for values, weights in zip(deviations.T, slopes.T, strict=True):
-            scores += weights[:, None] * values
+        scores = np.empty((len(slopes), len(rows)))
+        scores[:] = intercepts[:, None]
+        for position in range(slopes.shape[1]):
+            weights = slopes[:, position, None]
+            values = deviations[:, position]
+            scores += weights * values
         return self.loss.glm_unit * scores
 
     def importances(self, rows: Floats) -> Floats:
         """Return the mean absolute contribution of each source column to encoded public rows."""
         columns = self.linear.columns
-        of_columns = columns.deviations(rows)[:, None] * np.atleast_2d(self.linear.slopes)
-        contributions = np.zeros((rows.shape[1], *of_columns.shape[:2]))
-        for source, values in zip(columns.sources, np.moveaxis(of_columns, -1, 0), strict=True):
-            contributions[source] += values  # (m, n_targets)
-        means = contributions.mean(axis=1, keepdims=True)
-        importances = np.abs(contributions - means).mean(axis=(1, 2))
+        slopes = np.atleast_2d(self.linear.slopes)
+        deviations = columns.deviations(rows)
+        contributions = np.zeros((rows.shape[1], len(slopes), len(rows)))
+        for position, source in enumerate(columns.sources):
+            weights = slopes[:, position, None]
+            contributions[source] += weights * deviations[:, position]
+        means = contributions.mean(axis=2, keepdims=True)
+        contributions -= means
+        importances = np.abs(contributions).mean(axis=(1, 2))
         return self.loss.glm_unit * importances
 
 

@@ -103,7 +103,7 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
 
     See Also
     --------
-    SemiPrivateLogisticRegression : Linear model of two labels.
+    SemiPrivateLogisticRegression : Linear model of labels.
     SemiPrivateBoostingRegressor : Additive model for tables of few columns.
 
     Notes
