@@ -83,7 +83,7 @@ FRAME, PUBLIC_FRAME = pd.DataFrame(X, columns=NAMES), pd.DataFrame(PUBLIC, colum
 
 @pytest.fixture(scope="module")
 def beside():
-    """A classifier with a linear model, columns and trees."""
+    """A classifier with a linear model and columns."""
     return classifier(epsilon=100).fit(FRAME, LABELS, X_public=PUBLIC_FRAME)
 
 
@@ -91,10 +91,11 @@ class TestALinearModelBesideBoosting:
     """With a large budget, a part of it is spent on columns and trees."""
 
     def test_interactions_are_found(self):
-        labels = LABELS ^ (X[:, 0] * X[:, 1] > 0)
-        boosted = classifier(epsilon=200).fit(X, labels, X_public=PUBLIC)
+        X, labels, _ = table(80 * N_COLUMNS)  # enough rows per column for trees
+        labels = labels ^ (X[:, 0] * X[:, 1] > 0)
+        boosted = classifier(epsilon=100).fit(X, labels, X_public=PUBLIC)
         assert boosted.linear_weight_ < 1
-        linear = SemiPrivateLogisticRegression(epsilon=200, random_state=0)
+        linear = SemiPrivateLogisticRegression(epsilon=100, random_state=0)
         linear.fit(X, labels, X_public=PUBLIC)
         scores = [roc_auc_score(labels, model.decision_function(X)) for model in (boosted, linear)]
         assert scores[0] > scores[1] + 0.02

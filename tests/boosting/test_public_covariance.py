@@ -84,7 +84,7 @@ def test_wide_tables_gain_from_more_budget():
     X, y = wide_table()
     areas = []
     for epsilon in (2.0, 8.0, 60.0):
-        model = SemiPrivateBoostingClassifier(epsilon=epsilon, random_state=0)
+        model = SemiPrivateBoostingClassifier(epsilon=epsilon, public_model=None, random_state=0)
         model.fit(X[1000:], y[1000:], X_public=X[:300])
         areas.append(roc_auc_score(y[300:1000], model.decision_function(X[300:1000])))
     assert areas == sorted(areas)
@@ -105,7 +105,9 @@ def test_trees_split_few_columns(monkeypatch, n_columns, n):
     X, y = wide_table(n_columns, n)
     signal = X[:, 3] > 0
     y = np.where(np.arange(len(y)) % 3 == 0, y, signal)
-    model = SemiPrivateBoostingClassifier(epsilon=4.0, random_state=0, max_rounds=1)
+    model = SemiPrivateBoostingClassifier(
+        epsilon=4.0, public_model=None, random_state=0, max_rounds=1
+    )
     model.fit(X[100:], y[100:], X_public=X[:100])
     assert covers
     for columns in covers:
