@@ -46,7 +46,10 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         the number of columns. With a smaller budget, it falls back to ``"votes"`` if there are no
         public rows except from `describe_columns`, or if the histogram noise is too large to be
         sampled. With more than two labels, it also falls back with ``delta=0``, or if no public
-        row has a label and the number of rows per label is small for the noise.
+        row has a label and the number of rows per label is small for the noise. For tables with at
+        least 40 numeric columns and twelve public rows, ``"auto"`` first fits a
+        `SemiPrivateLogisticRegression` unless `public_model` or `monotonic_cst` is set. If the
+        budget is small for the number of columns, this is the whole model.
     max_rounds : int, default=None
         Maximum number of histogram rounds or trees with noisy leaves, or the exact number of voting
         trees. By default, the number depends on the number of rows and the budget.

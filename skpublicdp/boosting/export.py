@@ -10,10 +10,12 @@ import numpy as np
 from skpublicdp.boosting.bin_splits import BinSplits
 from skpublicdp.boosting.binner import ColumnBins
 from skpublicdp.boosting.fitted_model import PublicTerm
+from skpublicdp.boosting.linear_stage import LinearStage
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.data.one_hot import OneHotColumn
+from skpublicdp.linear.export import margins_to_json
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Version of the JSON schema that is described in docs/user_guide/boosting.md."""
 
 
@@ -61,6 +63,7 @@ def model_to_json(estimator: Any, **target_fields: Any) -> str:
             "intercept": model.intercepts.tolist(),
             "columns": columns,
             "trees": trees,
+            "linear_model": _linear_term_to_json(estimator),
             "public_model": _public_term_to_json(estimator._public_term),
             "drift": estimator.drift_,
             "privacy": estimator.privacy_.to_dict(),
@@ -77,7 +80,7 @@ def _public_term_to_json(term: PublicTerm | None) -> dict[str, Any] | None:
     To apply the public model, multiply its margin by the slope, round the product to whole units,
     and multiply it by the weight.
     """
-    if term is None:
+    if term is None or isinstance(term.public.model, LinearStage):
         return None
     estimators = term.public.model.estimator
     if not isinstance(estimators, tuple):
@@ -87,6 +90,17 @@ def _public_term_to_json(term: PublicTerm | None) -> dict[str, Any] | None:
         "slope": term.public.slope,
         "weight": term.weight,
     }
+
+
+def _linear_term_to_json(estimator: Any) -> dict[str, Any] | None:
+    """Return a JSON object of the linear model that was fitted before boosting, if there is one."""
+    term = estimator._public_term
+    if term is None or not isinstance(term.public.model, LinearStage):
+        return None
+    stage = term.public.model
+    margins = margins_to_json(stage.linear, stage.schema)
+    del margins["public_model"]
+    return {"weight": term.weight, "logits": stage.loss.glm_unit, **margins}
 
 
 def _column_to_json(bins: ColumnBins) -> dict[str, Any]:

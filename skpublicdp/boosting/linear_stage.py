@@ -19,6 +19,7 @@ from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import null_model
 from skpublicdp.boosting.public_model import PublicMargins, PublicModel, to_integers
 from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.data.schema import Schema
 from skpublicdp.linear.glm_loss import LogisticGLMLoss, SoftmaxGLMLoss, SquaredGLMLoss
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
 from skpublicdp.linear.softmax_fit import fit_softmax
@@ -41,6 +42,7 @@ class LinearStage(PublicModel):
 
     linear: LinearModel
     loss: Loss  # loss of the margins
+    schema: Schema  # columns of the rows
 
     name = "linear model"
 
@@ -98,7 +100,7 @@ def with_linear_model(training: TrainingData, ledger: Ledger, budget: StageBudge
     else:
         loss = LogisticGLMLoss() if training.loss.has_labels else SquaredGLMLoss()
         linear = fit_linear(dataset, ledger, budget, loss, has_intercept=True)
-    stage = LinearStage(linear, training.loss)
+    stage = LinearStage(linear, training.loss, dataset.schema)
     of_public = to_integers(stage.predict_margins(dataset.X_public))
     public_margins = PublicMargins(stage, slope=1.0, of_public=of_public)
     chunks = dataset.map(lambda X, y: public_margins.margins(X))

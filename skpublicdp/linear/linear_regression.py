@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.outcomes import RegressionTarget
+from skpublicdp.linear.export import linear_to_json
 from skpublicdp.linear.glm_loss import SquaredGLMLoss
 from skpublicdp.linear.linear_base import SemiPrivateLinear
 from skpublicdp.typing import Floats
@@ -256,6 +257,19 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
             Predicted means, within `outcome_bounds_`.
         """
         return predict_batches(self, X, self._rule())
+
+    def to_json(self) -> str:
+        """Return the model as JSON, which is sufficient for making predictions in another language.
+
+        Returns
+        -------
+        str
+            A JSON object, whose fields are described in the user guide on embeddings. The JSON
+            contains released numbers, functions of public rows and the receipt, and may be
+            published.
+        """
+        check_is_fitted(self)
+        return linear_to_json(self, outcome_bounds=self.outcome_bounds_)
 
     def _predicted_quantity(self, position: int) -> str:
         return "outcome"

@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.labels import LabelReader
 from skpublicdp.linear.design_columns import ModelColumn
+from skpublicdp.linear.export import linear_to_json
 from skpublicdp.linear.glm_loss import GLMLoss, LogisticGLMLoss, SoftmaxGLMLoss
 from skpublicdp.linear.linear_base import SemiPrivateLinear
 from skpublicdp.linear.linear_fit import LinearModel
@@ -322,6 +324,19 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
             softmax_loss = SoftmaxGLMLoss(n_labels)
             return fit_softmax(data, ledger, budget, softmax_loss, has_intercept=has_intercept)
         return super()._fit_model(data, ledger, budget, loss, has_intercept, model)
+
+    def to_json(self) -> str:
+        """Return the model as JSON, which is sufficient for making predictions in another language.
+
+        Returns
+        -------
+        str
+            A JSON object, whose fields are described in the user guide on embeddings. The JSON
+            contains released numbers, functions of public rows and the receipt, and may be
+            published.
+        """
+        check_is_fitted(self)
+        return linear_to_json(self, classes=self.classes_.tolist())
 
     def _predicted_quantity(self, position: int) -> str:
         if len(self.classes_) > 2:

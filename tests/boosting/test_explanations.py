@@ -221,7 +221,7 @@ def test_json_predicts_in_another_language(models, kind):
 
 def test_json_says_what_it_is(models):
     read = json.loads(models["two"].to_json())
-    assert (read["schema"], read["version"]) == ("skpublicdp boosting", 2)
+    assert (read["schema"], read["version"]) == ("skpublicdp boosting", 3)
     assert read["estimator"] == "SemiPrivateBoostingClassifier"
     assert read["drift"] == models["two"].drift_
     assert read["privacy"] == json.loads(json.dumps(models["two"].privacy_.to_dict()))
