@@ -582,6 +582,8 @@ class ConformalRegressor(RegressorMixin, ConformalPredictor):
             Lower and upper end of each interval.
         """
         predicted = self.predict(X).astype(np.float64)
+        if self.half_width_ == np.inf:  # also for predictions that are infinite or missing
+            return np.full((len(predicted), 2), [-np.inf, np.inf])
         return np.column_stack([predicted - self.half_width_, predicted + self.half_width_])
 
     def _read_bounds(self) -> tuple[float, float]:
