@@ -150,6 +150,9 @@ class ConformalPredictor(HTMLReprMixin, VersionedMixin, MetaEstimatorMixin, Base
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 - routed without being asked for
 
+    # the receipt covers the threshold, and not the rows to which the estimator was fitted
+    _receipt_covers_estimator = False
+
     estimator: Any
     coverage: float | Fraction
     epsilon: float | Fraction
