@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.special import expit, logit
 from sklearn.frozen import FrozenEstimator
@@ -24,6 +25,16 @@ def rare(n, rng, gap=1.7, share=SHARE):
     is_positive = rng.random(n) < share
     scores = expit(gap * (rng.normal(size=n) + gap * is_positive) - gap**2 / 2 + logit(share))
     return scores[:, None], np.where(is_positive, "yes", "no")
+
+
+class OfFrame(Scored):
+    """Its score is the first column of a frame."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(np.asarray(X))
+
+    def predict(self, X):
+        return super().predict(np.asarray(X))
 
 
 def rates_of(x, y, threshold):
@@ -214,6 +225,15 @@ class TestBins:
         with pytest.raises(ValueError, match="X_public must be other rows than X"):
             private_scores(Scored(), x, y, X_public=x[rows])
         private_scores(Scored(), x[20:], y[20:], X_public=x[:20], random_state=0)
+
+    @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+    def test_private_rows_of_frames_are_not_public(self, library):
+        x, y = rare(500, np.random.default_rng(4))
+        frame = library({"score": x.ravel(), "other": x.ravel()})
+        with pytest.raises(ValueError, match="X_public must be other rows than X"):
+            private_scores(OfFrame(), frame, y, X_public=frame[:20])
+        copied = library({"score": x[:20].ravel().copy(), "other": x[:20].ravel().copy()})
+        private_scores(OfFrame(), frame, y, X_public=copied, random_state=0)
 
     def test_no_public_score(self):
         with pytest.raises(ValueError, match="whose score is a number"):
