@@ -446,8 +446,10 @@ def shares_memory(X: Any, X_public: Any) -> bool:
         return True
     if isinstance(X, np.ndarray) and isinstance(X_public, np.ndarray):
         return np.shares_memory(X, X_public)
-    are_frames = is_frame(X) and is_frame(X_public)
-    return are_frames and X.shape[1] == X_public.shape[1] and _overlap(Table(X), Table(X_public))
+    if not (is_frame(X) and is_frame(X_public)):
+        return False
+    table, public = Table(X), Table(X_public)
+    return table.shape[1] == public.shape[1] and _overlap(table, public)
 
 
 def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
