@@ -210,6 +210,7 @@ def model_lines(public_margins: PublicMargins | None, budget: Any) -> tuple[str,
     receipt = getattr(learner, "privacy_", None)
     # `transformer_` marks a `PublicFit`, which is fitted to public rows only
     is_covered = not searches and all(hasattr(step, "transformer_") for _, step in steps)
+    is_covered &= getattr(learner, "_receipt_covers_estimator", True)
     if not isinstance(receipt, PrivacyReceipt) or not is_covered:
         return (f"public_model was made without the private rows, and {ROW_ALONE}",)
     line = (
@@ -217,7 +218,9 @@ def model_lines(public_margins: PublicMargins | None, budget: Any) -> tuple[str,
         "which adds up with this fit for everybody whose rows are in both"
     )
     if budget is not None:
-        is_counted = any(
+        # entries of two budgets can be equal
+        adds_up = budget._adds_up_with(getattr(learner, "budget", None))
+        is_counted = adds_up and any(
             (entry.number, entry.who, entry.event, entry.n_rows)
             == (receipt.entry, type(learner).__name__, receipt.event, receipt.n_private)
             for entry in budget.ledger
@@ -227,7 +230,15 @@ def model_lines(public_margins: PublicMargins | None, budget: Any) -> tuple[str,
             if is_counted
             else "; the budget of this fit does not contain it"
         )
-    return line, f"public_model: {ROW_ALONE}"
+    earlier = (
+        f"public_model: its receipt assumes that {assumption}"
+        for assumption in receipt.assumptions
+        if assumption.startswith("public_model")
+    )
+    unit = f"public_model: its unit of privacy is to {receipt.unit}"
+    if not receipt.secure_randomness:
+        unit += ", and its noise was seeded, which does not protect against those who know the seed"
+    return line, unit, *earlier, f"public_model: {ROW_ALONE}"
 
 
 def is_fitted(estimator: Any) -> bool:

@@ -150,6 +150,9 @@ class ConformalPredictor(HTMLReprMixin, VersionedMixin, MetaEstimatorMixin, Base
 
     __metadata_request__fit = {"groups": True}  # noqa: RUF012 - routed without being asked for
 
+    # the receipt covers the threshold, and not the rows to which the estimator was fitted
+    _receipt_covers_estimator = False
+
     estimator: Any
     coverage: float | Fraction
     epsilon: float | Fraction
@@ -582,6 +585,8 @@ class ConformalRegressor(RegressorMixin, ConformalPredictor):
             Lower and upper end of each interval.
         """
         predicted = self.predict(X).astype(np.float64)
+        if self.half_width_ == np.inf:  # also for predictions that are infinite or missing
+            return np.full((len(predicted), 2), [-np.inf, np.inf])
         return np.column_stack([predicted - self.half_width_, predicted + self.half_width_])
 
     def _read_bounds(self) -> tuple[float, float]:

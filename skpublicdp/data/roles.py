@@ -440,6 +440,18 @@ def refuse_same_rows(X: Any, X_public: Any) -> None:
         raise ValueError(SHARED_MEMORY)
 
 
+def shares_memory(X: Any, X_public: Any) -> bool:
+    """Indicate whether two arrays, or two frames with as many columns, share memory."""
+    if X is X_public:
+        return True
+    if isinstance(X, np.ndarray) and isinstance(X_public, np.ndarray):
+        return np.shares_memory(X, X_public)
+    if not (is_frame(X) and is_frame(X_public)):
+        return False
+    table, public = Table(X), Table(X_public)
+    return table.shape[1] == public.shape[1] and _overlap(table, public)
+
+
 def check_separate(X: Table, public: Table, n_rows: int | None = None) -> None:
     """Raise ValueError if public rows share memory with `X` or have columns of different kinds.
 

@@ -29,8 +29,10 @@ class OperatingPoint:
     Attributes
     ----------
     threshold : float or None
-        Rows whose score is above the threshold are predicted to be positive. None if the estimator
-        has no scores, or more than two labels.
+        Rows whose score is above the threshold are predicted to be positive. That of
+        `threshold_for` is the next float above the scores that are counted below it, since
+        `FixedThresholdClassifier` predicts rows whose score equals its threshold to be positive.
+        None if the estimator has no scores, or more than two labels.
     sensitivity : float
         Fraction of the positive rows that are predicted to be positive (recall).
     specificity : float

@@ -6,7 +6,6 @@ from dataclasses import replace
 from numbers import Real
 from typing import Any
 
-import numpy as np
 from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -19,6 +18,7 @@ from skpublicdp._internal.parameters import (
 from skpublicdp.accounting import Noise
 from skpublicdp.data.labels import label_entries, refuse_types
 from skpublicdp.data.outcomes import read_outcome_bounds
+from skpublicdp.data.roles import shares_memory
 from skpublicdp.data.streaming import as_rows, is_streamed
 from skpublicdp.data.tables import pick_column, to_narwhals
 from skpublicdp.metrics.counts import (
@@ -232,8 +232,7 @@ def private_scores(
         rows_per_person=max_rows_per_group,
     )
     assumptions = SCORE_ASSUMPTIONS + unprotected_line([estimator], UNPROTECTED_STEPS)
-    are_arrays = isinstance(X, np.ndarray) and isinstance(X_public, np.ndarray)
-    if X_public is not None and (X_public is X or (are_arrays and np.shares_memory(X, X_public))):
+    if X_public is not None and shares_memory(X, X_public):
         raise ValueError("X_public must be other rows than X, because their scores are public.")
     row_groups = _read_groups(X, X_public, by, by_values)
     by_row = None if isinstance(by, str) else by

@@ -320,7 +320,8 @@ class PrivateScores:
         Exactly one rate is given. The result is the largest threshold with this sensitivity, or the
         smallest with this specificity or precision, according to the released counts. If the
         release has public rows (`X_public`), thresholds are interpolated inside the score bins.
-        Otherwise, they are elements of `thresholds_`.
+        Otherwise, they are the next floats above the elements of `thresholds_`, so that rows whose
+        score equals an element are not predicted to be positive.
 
         The intervals hold simultaneously for all thresholds and labels of the release with
         probability `level`, over the sampling of the test rows and the noise. Therefore they remain
@@ -342,7 +343,8 @@ class PrivateScores:
         -------
         OperatingPoint
             The threshold and its rates. scikit-learn's `FixedThresholdClassifier` around the fitted
-            estimator applies the threshold.
+            estimator applies the threshold. It rounds the threshold if scores are float32, and then
+            predicts rows whose score equals an element of `thresholds_` to be positive.
 
         Raises
         ------
@@ -369,7 +371,10 @@ class PrivateScores:
             )
         n_intervals = n_simultaneous(len(self.thresholds_)) * max(len(self._label_tables), 1)
         rates_of_table = rates_at(self._score_bins, threshold, np.eye(2))
-        return operating_point(table, rates_of_table, threshold, level, n_intervals)
+        # rows whose score equals an edge are counted below it, and scikit-learn predicts rows whose
+        # score equals a threshold to be positive
+        next_number = float(np.nextafter(threshold, np.inf))
+        return operating_point(table, rates_of_table, next_number, level, n_intervals)
 
     def rates_by_group(
         self, threshold: float | None = None, *, level: float = 0.95, pos_label: Any = None
@@ -420,8 +425,10 @@ class PrivateScores:
             if threshold is not None:
                 n_intervals = n_groups * n_simultaneous(len(score_bins.edges))
                 cut = threshold
-                if score_bins.curve is None:
-                    cut = float(score_bins.edges[self._nearest_edge(threshold)])
+                nearest = float(score_bins.edges[self._nearest_edge(threshold)])
+                # `threshold_for` returns the next float above an edge
+                if score_bins.curve is None or threshold == np.nextafter(nearest, np.inf):
+                    cut = nearest
             is_label = np.tile(np.eye(2), n_groups)  # indicator of negatives, and of positives
             rates = [rates_at(score_bins, cut, is_label * rows) for rows in rows_of_group]
         points = [

@@ -487,6 +487,10 @@ def _package_step_issues(step: Any, name: str) -> Iterator[_Issue]:
     """Yield the issues of coupled rows and of earlier fits in a step from this package."""
     if not _is_from_this_package(step):
         return
+    if not getattr(step, "_receipt_covers_estimator", True):
+        if not _is_private_fit(_unfrozen(step.estimator)):
+            yield _earlier_fit_issue(step, name)
+        return
     for nested_name, nested_step in _nested_estimators(step):
         # the transformer of a PublicFit is reported under the name of its step
         path = name if isinstance(step, PublicFit) else _path(name, nested_name)
@@ -541,9 +545,20 @@ def _meta_estimator_issues(wrapper: Any, name: str) -> Iterator[_Issue]:
 
 def _is_released(estimator: Any) -> bool:
     """Return whether a frozen estimator is a private fit with a receipt, and has no issues."""
+    fitted = _unfrozen(estimator)
+    return fitted is not estimator and _is_private_fit(fitted)
+
+
+def _unfrozen(estimator: Any) -> Any:
+    """Return the estimator inside a frozen estimator, and other estimators unchanged."""
     if not fits_nothing(estimator, _parameters(estimator)):
-        return False
-    (fitted,) = _inner_estimators(estimator)
+        return estimator
+    inner = _inner_estimators(estimator)
+    return inner[0] if inner else estimator
+
+
+def _is_private_fit(fitted: Any) -> bool:
+    """Return whether an estimator is a private fit with a receipt, and has no issues."""
     learner = fitted.steps[-1][1] if isinstance(fitted, Pipeline) else fitted
     has_receipt = getattr(learner, "privacy_", None) is not None
     return has_receipt and not any(_issues(fitted, _root_name(fitted)))

@@ -459,6 +459,12 @@ class PrivacyBudget:
     def __hash__(self) -> int:
         return hash((self._file, self._group))
 
+    def _adds_up_with(self, other: Any) -> bool:
+        """Return whether costs of both handles add up: the same file, and no disjoint groups."""
+        if not isinstance(other, PrivacyBudget) or self._file != other._file:
+            return False
+        return self._group == other._group or not (self._group and other._group)
+
     def __sklearn_clone__(self) -> Self:
         return self
 

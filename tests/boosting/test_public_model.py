@@ -16,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from skpublicdp import (
+    ConformalClassifier,
     PrivacyBudget,
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
@@ -596,3 +597,39 @@ class TestRenewal:
         scaled = make_pipeline(StandardScaler().fit(X), self.fitted())
         for model in (TRUTH, scaled):
             assert "made without the private rows" in self.lines(model)
+
+    def test_a_calibration_covers_no_fit(self):
+        """Its receipt is about a threshold, and not about the rows of the classifier inside."""
+        calibrated = ConformalClassifier(LogisticRegression().fit(X, Y), random_state=0).fit(X, Y)
+        text = self.lines(calibrated)
+        assert "made without the private rows" in text
+        assert "a private fit" not in text
+
+    def test_an_equal_entry_of_another_budget_is_not_the_model(self):
+        """The first entries of both budgets are equal, and just one of them is the model."""
+        budget, other = (PrivacyBudget(2.0, 1e-6, for_tests=True) for _ in range(2))
+        model = self.fitted(budget=budget)
+        self.fitted(budget=other)
+        assert "the budget of this fit does not contain it" in self.lines(model, budget=other)
+        copied = pickle.loads(pickle.dumps(model))
+        assert "both are entries of the same budget" in self.lines(copied, budget=budget)
+        # costs of disjoint groups do not add up
+        model = self.fitted(budget=budget.group("a"))
+        text = self.lines(model, budget=budget.group("b"))
+        assert "the budget of this fit does not contain it" in text
+
+    def test_what_the_earlier_receipt_protects_and_assumes(self):
+        first = self.fitted()
+        second = SemiPrivateBoostingClassifier(epsilon=0.75, public_model=first)
+        second = second.fit(X, Y, X_public=PUBLIC)
+        text = self.lines(second)
+        assert "its unit of privacy is to replace one private row" in text
+        assert "its receipt assumes that public_model is a private fit with (ε, δ) = (0.25" in text
+        assert "with (ε, δ) = (0.75, 1e-06), which adds up" in text
+        assert (
+            "public_model: its unit of privacy is to replace one private row (features and " in text
+        )
+        assert "its receipt assumes that public_model: its unit" in text
+        # the second fit is not seeded, but the first one, and this fit, are
+        assert text.count("its noise was seeded") == 1
+        assert "its noise was seeded" in self.lines(first)

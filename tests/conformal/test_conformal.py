@@ -1,6 +1,7 @@
 """Prediction sets and intervals: coverage, edge cases, parameters and errors."""
 
 import pickle
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -185,3 +186,12 @@ def test_labels_and_outcomes_of_other_types_are_refused():
         classifier().fit(X, np.arange(len(X)) % 3)
     with pytest.raises(ValueError, match="complex"):
         regressor().fit(X, OUTCOMES + 1j)
+
+
+@pytest.mark.parametrize("prediction", [np.nan, np.inf])
+def test_the_widest_interval_contains_every_outcome(prediction):
+    """The coverage is proved for any regressor, even one without finite predictions."""
+    fitted = SimpleNamespace(predict=lambda rows: np.full(len(rows), prediction))
+    reg = regressor(fitted).fit(X, OUTCOMES)
+    assert reg.half_width_ == np.inf
+    np.testing.assert_array_equal(reg.predict_interval(X[:2]), [[-np.inf, np.inf]] * 2)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from scipy.special import expit, logit
 from sklearn.frozen import FrozenEstimator
@@ -24,6 +25,16 @@ def rare(n, rng, gap=1.7, share=SHARE):
     is_positive = rng.random(n) < share
     scores = expit(gap * (rng.normal(size=n) + gap * is_positive) - gap**2 / 2 + logit(share))
     return scores[:, None], np.where(is_positive, "yes", "no")
+
+
+class OfFrame(Scored):
+    """Its score is the first column of a frame."""
+
+    def predict_proba(self, X):
+        return super().predict_proba(np.asarray(X))
+
+    def predict(self, X):
+        return super().predict(np.asarray(X))
 
 
 def rates_of(x, y, threshold):
@@ -126,11 +137,30 @@ class TestWithoutNoise:
         scores = silently(Scored(), self.x, self.y, epsilon=4.0)
         for rate in RATES[:2]:
             point = scores.threshold_for(**{rate: 0.8})
-            assert point.threshold in scores.thresholds_
+            assert np.nextafter(point.threshold, 0) in scores.thresholds_
             assert getattr(point, rate) >= 0.8
             np.testing.assert_allclose(values(point), rates_of(self.x, self.y, point.threshold))
         with pytest.raises(ValueError, match="pass X_public"):
             silently(Scored(), self.x**4, self.y).threshold_for(sensitivity=0.9999)
+
+    @pytest.mark.parametrize("settings", [{}, {"X_public": np.array([[0.4], [0.5], [0.6]] * 50)}])
+    def test_scores_that_equal_an_edge(self, settings):
+        """Half of the rows have the score 1/2. `FixedThresholdClassifier` compares with >=."""
+        rng = np.random.default_rng(5)
+        x = rng.choice([0.4, 0.5, 0.6], p=[0.2, 0.5, 0.3], size=4000)[:, None]
+        y = np.where(rng.random(4000) < 2 * x.ravel() - 0.6, "yes", "no")
+        scores = silently(Scored(), x, y, by=["a"] * 4000, by_values=["a"], epsilon=4.0, **settings)
+        for target in (0.2, 0.5, 0.8, 0.95):
+            point = scores.threshold_for(specificity=target)
+            predicted = np.where(x.ravel() >= point.threshold, "yes", "no")
+            for label, rate in (("yes", "sensitivity"), ("no", "specificity")):
+                low, high = point.intervals[rate]
+                assert low <= recall_score(y, predicted, pos_label=label) <= high
+        by_group = scores.rates_by_group(np.nextafter(0.5, 1))["a"]
+        assert by_group.threshold == 0.5
+        np.testing.assert_allclose(values(by_group), rates_of(x, y, 0.5), atol=0.02)
+        low, high = by_group.intervals["sensitivity"]
+        assert high - low < 0.2
 
     def test_more_labels(self):
         class Three:
@@ -195,6 +225,15 @@ class TestBins:
         with pytest.raises(ValueError, match="X_public must be other rows than X"):
             private_scores(Scored(), x, y, X_public=x[rows])
         private_scores(Scored(), x[20:], y[20:], X_public=x[:20], random_state=0)
+
+    @pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame])
+    def test_private_rows_of_frames_are_not_public(self, library):
+        x, y = rare(500, np.random.default_rng(4))
+        frame = library({"score": x.ravel(), "other": x.ravel()})
+        with pytest.raises(ValueError, match="X_public must be other rows than X"):
+            private_scores(OfFrame(), frame, y, X_public=frame[:20])
+        copied = library({"score": x[:20].ravel().copy(), "other": x[:20].ravel().copy()})
+        private_scores(OfFrame(), frame, y, X_public=copied, random_state=0)
 
     def test_no_public_score(self):
         with pytest.raises(ValueError, match="whose score is a number"):

@@ -43,6 +43,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import all_estimators
 
 from skpublicdp import (
+    ConformalClassifier,
     LabelBoostClassifier,
     PrivacyBudget,
     PublicFit,
@@ -615,3 +616,16 @@ class TestReleasedModels:
     )
     def test_what_no_receipt_covers_is_found(self, frozen):
         assert len(check_pipeline(FixedThresholdClassifier(frozen(self), threshold=0.2))) == 1
+
+    def test_a_calibration_does_not_protect_its_estimator(self):
+        public = LogisticRegression().fit(self.rows, self.labels)
+        for estimator in (public, FrozenEstimator(public)):
+            sets = ConformalClassifier(estimator, random_state=0).fit(self.rows, self.labels)
+            (finding,) = check_pipeline(sets)
+            assert "unknown which rows were used" in str(finding)
+            fixed = FixedThresholdClassifier(FrozenEstimator(sets), threshold=0.2)
+            assert len(check_pipeline(fixed)) == 1
+        learner = SemiPrivateBoostingClassifier(random_state=0)
+        learner = learner.fit(self.rows, self.labels, X_public=self.rows[:50].copy())
+        private = ConformalClassifier(learner, random_state=0)
+        assert check_pipeline(private.fit(self.rows, self.labels)) == []
