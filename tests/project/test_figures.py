@@ -31,6 +31,8 @@ GUIDES = (
     *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses", "serving"),
     *(
         "embeddings",
+        "in_service",
+        "operations",
         "prediction_sets",
         "getting_started",
         "glossary",
@@ -63,6 +65,7 @@ QUOTES = []
 EXEMPT = {
     "comparison": (r"\.833\(4\) means a mean of \.833 .*? \.004", r"Differences below about \.005"),
     "mixed_populations": (r"the table give an error of \.046",),  # repeated from the table
+    "operations": (r"\| scipy \| 1\.13 or later",),  # of tests/project/test_operations.py
     "proofs/label_boost": (r"\| ε₀ \| bound for S .*?0\.1469 \|",),  # of tests/label_boost
     "proofs/marginals": (
         r"0, \.5, \.75, \.9, \.975 and 1",
