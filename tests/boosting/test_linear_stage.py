@@ -132,6 +132,16 @@ class TestALinearModelBesideBoosting:
         assert (beside.decision_function(FRAME[3:4]) == margins[3:4]).all()
 
 
+@pytest.mark.parametrize("make", [SemiPrivateBoostingClassifier, SemiPrivateLogisticRegression])
+def test_predictions_at_the_end_of_floats(make):
+    model = make(random_state=0).fit(X, LABELS, X_public=1e-3 * PUBLIC)
+    signs = np.sign(np.random.default_rng(0).normal(size=(20, N_COLUMNS)))
+    with np.errstate(all="raise", under="ignore"):
+        margins = model.decision_function(1.7e308 * signs)
+    assert np.isfinite(margins).all()
+    assert np.abs(margins).min() > 15  # also boosted margins, which are limited
+
+
 @pytest.mark.parametrize(
     "settings",
     [
