@@ -199,7 +199,8 @@ def model_lines(public_margins: PublicMargins | None, budget: Any) -> tuple[str,
     """Return the receipt lines about a public model of the user's class.
 
     A private fit of this package is an earlier result of an adaptive sequence, so its rows may be
-    the private rows (docs/proofs/moments.md). The budget states whether it adds up both fits.
+    the private rows (docs/proofs/moments.md). An entry of the budget can be equal to that of a fit
+    that was charged to another budget, so the line does not claim that it is the same.
     """
     model = None if public_margins is None else public_margins.model
     if public_margins is None or not isinstance(model, EstimatorModel):
@@ -223,7 +224,8 @@ def model_lines(public_margins: PublicMargins | None, budget: Any) -> tuple[str,
             for entry in budget.ledger
         )
         line += (
-            f"; both are entries of the same budget (that of public_model is {receipt.entry})"
+            f"; if both were charged to the budget of this fit, public_model is its entry "
+            f"{receipt.entry}, which has the same class, plan and number of rows"
             if is_counted
             else "; the budget of this fit does not contain it"
         )

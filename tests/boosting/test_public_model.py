@@ -586,11 +586,16 @@ class TestRenewal:
         budget, other = (PrivacyBudget(2.0, 1e-6, for_tests=True) for _ in range(2))
         model = self.fitted(budget=budget)
         text = self.lines(model, budget=budget)
-        assert "both are entries of the same budget (that of public_model is 1)" in text
+        assert "if both were charged to the budget of this fit, public_model is its entry 1" in text
         assert len(budget.ledger) == 2
         assert "the budget of this fit does not contain it" in self.lines(model, budget=other)
         uncharged = self.fitted()
         assert "does not contain it" in self.lines(uncharged, budget=budget)
+
+    def test_equal_entries_of_two_budgets_are_not_taken_for_one(self):
+        budget, other = (PrivacyBudget(2.0, 1e-6, for_tests=True) for _ in range(2))
+        model, _ = self.fitted(budget=budget), self.fitted(budget=other)
+        assert "if both were charged to the budget" in self.lines(model, budget=other)
 
     def test_a_model_that_privacy_does_not_cover(self):
         scaled = make_pipeline(StandardScaler().fit(X), self.fitted())
