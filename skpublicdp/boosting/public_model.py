@@ -192,6 +192,9 @@ def check_kind(estimator: Any, target: TargetScale) -> None:
         )
 
 
+EARLIER_RECEIPT = "receipt of public_model: "
+"""Prefix of the receipt lines that are copied from the receipt of a private public model."""
+
 ROW_ALONE = "its prediction for a row depends on this row alone"
 
 
@@ -229,7 +232,9 @@ def model_lines(public_margins: PublicMargins | None, budget: Any) -> tuple[str,
             if is_counted
             else "; the budget of this fit does not contain it"
         )
-    return line, f"public_model: {ROW_ALONE}"
+    # a public model of the public model, whose ε adds up as well
+    inherited = [line for line in receipt.assumptions if "public_model" in line]
+    return line, f"public_model: {ROW_ALONE}", *(f"{EARLIER_RECEIPT}{line}" for line in inherited)
 
 
 def is_fitted(estimator: Any) -> bool:

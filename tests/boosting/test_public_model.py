@@ -597,6 +597,14 @@ class TestRenewal:
         model, _ = self.fitted(budget=budget), self.fitted(budget=other)
         assert "if both were charged to the budget" in self.lines(model, budget=other)
 
+    def test_the_receipt_states_the_cost_of_all_earlier_models(self):
+        second = SemiPrivateBoostingClassifier(
+            epsilon=0.125, public_model=self.fitted(), random_state=0
+        ).fit(X, Y, X_public=PUBLIC)
+        text = self.lines(second)
+        assert "public_model is a private fit with (ε, δ) = (0.125, 1e-06)" in text
+        assert "receipt of public_model: public_model is a private fit with (ε, δ) = (0.25" in text
+
     def test_a_model_that_privacy_does_not_cover(self):
         scaled = make_pipeline(StandardScaler().fit(X), self.fitted())
         for model in (TRUTH, scaled):
