@@ -37,8 +37,6 @@ With several spans per thread, the other threads do not wait long for the slowes
 NO_MARGINS: NDArray[np.int16] = np.empty((0, 1), dtype=np.int16)
 """Empty array of margins, used for any number of rows if there is no public model."""
 
-WRONG_NUMBER_OF_ROWS = "The chunks of X must contain {n} rows in total, as on the first pass."
-
 RowIndex = slice | NDArray[np.intp]
 """Selection of rows, given as a slice or as an array of indices."""
 
@@ -136,18 +134,27 @@ class FineBinnedRows:
         n_margins : int, default=0
             Number of margins of each row.
         """
-        rows, end = cls(fine_binner, n, dtype, n_jobs, n_margins=n_margins), 0
+        rows = cls(fine_binner, n, dtype, n_jobs, n_margins=n_margins)
+        rows.fill(chunks)
+        return rows
+
+    def fill(
+        self, chunks: Iterable[tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]]
+    ) -> None:
+        """Set the bins, the targets and the margins of all rows, given for chunks of rows."""
+        end = 0
         for columns, y, margins in chunks:
             start, end = end, end + len(y)
-            if end > n:  # the first pass had fewer rows, which raises an error below
+            if end > self.n:  # the first pass had fewer rows, which raises an error below
                 break
-            rows.y[start:end] = y
-            rows.public_margins[:, start:end] = margins
-            for column, codes in zip(rows.columns, columns, strict=True):
+            self.y[start:end] = y
+            self.public_margins[:, start:end] = margins
+            for column, codes in zip(self.columns, columns, strict=True):
                 column[start:end] = codes
-        if end != n:
-            raise ValueError(WRONG_NUMBER_OF_ROWS.format(n=n))
-        return rows
+        if end != self.n:
+            raise ValueError(
+                f"The chunks of X must contain {self.n} rows in total, as on the first pass."
+            )
 
     def with_targets(self, encode: Callable[[NDArray[Any]], NDArray[Any]]) -> FineBinnedRows:
         """Return the same rows with transformed targets."""
@@ -156,19 +163,6 @@ class FineBinnedRows:
         for start in range(0, self.n, HISTOGRAM_CHUNK_ROWS):
             chunk = slice(start, start + HISTOGRAM_CHUNK_ROWS)
             rows.y[chunk] = encode(self.y[chunk])
-        return rows
-
-    def with_margins(self, chunks: Iterable[NDArray[np.int16]], n_margins: int) -> FineBinnedRows:
-        """Return the same rows with new margins, given for consecutive chunks of rows."""
-        rows, end = copy(self), 0
-        rows.public_margins = self.allocate((n_margins, self.n), np.int16)
-        for margins in chunks:
-            start, end = end, end + margins.shape[1]
-            if end > self.n:
-                break
-            rows.public_margins[:, start:end] = margins
-        if end != self.n:
-            raise ValueError(WRONG_NUMBER_OF_ROWS.format(n=self.n))
         return rows
 
     def take(self, indices: NDArray[np.intp]) -> FineBinnedRows:

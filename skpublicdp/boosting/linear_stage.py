@@ -18,7 +18,7 @@ from skpublicdp.boosting.histograms import count_sensitivity
 from skpublicdp.boosting.loss import Loss
 from skpublicdp.boosting.model import null_model
 from skpublicdp.boosting.public_model import PublicMargins, PublicModel, to_integers
-from skpublicdp.boosting.training_data import TrainingData
+from skpublicdp.boosting.training_data import TrainingData, encoded_chunks
 from skpublicdp.data.schema import Schema
 from skpublicdp.linear.glm_loss import LogisticGLMLoss, SoftmaxGLMLoss, SquaredGLMLoss
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
@@ -103,9 +103,11 @@ def with_linear_model(training: TrainingData, ledger: Ledger, budget: StageBudge
     stage = LinearStage(linear, training.loss, dataset.schema)
     of_public = to_integers(stage.predict_margins(dataset.X_public))
     public_margins = PublicMargins(stage, slope=1.0, of_public=of_public)
-    chunks = dataset.map(lambda X, y: public_margins.margins(X))
-    rows = training.rows.with_margins(chunks, n_margins=len(of_public))
-    return replace(training, rows=rows, public_margins=public_margins)
+    rows = training.rows
+    rows.public_margins = rows.allocate((len(of_public), rows.n), np.int16)
+    # the bins are encoded again, since the order of rows may differ between passes
+    rows.fill(encoded_chunks(dataset, rows.fine_binner, public_margins, rows.y.dtype, rows.n_jobs))
+    return replace(training, public_margins=public_margins)
 
 
 def linear_model_alone(training: TrainingData) -> FittedModel:

@@ -221,7 +221,7 @@ def read_training_data(
         X_folded = fold_rows(schema.columns, X_labelled)
         labelled = [(*encode_rows(fine_binner, dtype, X_folded, targets.public), margins)]
     n_jobs = estimator.n_jobs
-    private = _encoded_chunks(dataset, fine_binner, public_margins, dtype, n_jobs)
+    private = encoded_chunks(dataset, fine_binner, public_margins, dtype, n_jobs)
     rows = FineBinnedRows.from_codes(
         fine_binner,
         chain(private, labelled),
@@ -286,7 +286,7 @@ def _public_model_parameter(estimator: Any, directions: Directions | None) -> An
     return None if directions is not None or estimator.method == "votes" else parameter
 
 
-def _encoded_chunks(
+def encoded_chunks(
     dataset: Dataset,
     fine_binner: Binner,
     public_margins: PublicMargins | None,

@@ -18,6 +18,9 @@ COLUMN_UNIT = 2**16
 MAX_DEVIATIONS = 2**10
 """Number of public standard deviations at which values are clipped."""
 
+LARGEST_DEVIATION = 1e150
+"""Number of public standard deviations at which values are clipped in predictions, so that margins
+are finite."""
 
 MODEL_COLUMN = "public model"
 """Name of the column with the predictions of a public model."""
@@ -146,7 +149,7 @@ class DesignColumns:
             values /= 2  # halves, whose difference does not overflow
             values -= self.centre / 2
             values /= self.scale / 2
-        return values
+        return np.clip(values, -LARGEST_DEVIATION, LARGEST_DEVIATION, out=values)
 
     def _raw(self, rows: Floats) -> Floats:
         """Return the design matrix without replacing missing values, shape (n, n_design)."""

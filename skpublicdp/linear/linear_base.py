@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -121,7 +123,10 @@ class SemiPrivateLinear(PublicModelMixin, HTMLReprMixin, VersionedMixin, BaseEst
         ledger.read(data.n_private, data.n_public)
         column, model_assumptions = self._model_column(data, inputs.get("X_public"))
         budget = make_stage_budget(ledger)
-        self._model = self._fit_model(data, ledger, budget, loss, has_intercept, column)
+        # an estimator might store the rows that it predicts, so a copy predicts private rows
+        copied = deepcopy(column)
+        model = self._fit_model(data, ledger, budget, loss, has_intercept, copied)
+        self._model = replace(model, columns=replace(model.columns, model=column))
         self._schema = data.schema
         self.n_corrections_ = self._model.n_corrections
         self.coef_names_ = np.array(self._model.columns.names, dtype=object)

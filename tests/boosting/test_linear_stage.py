@@ -11,6 +11,7 @@ from skpublicdp import (
     SemiPrivateLinearRegression,
     SemiPrivateLogisticRegression,
 )
+from skpublicdp.data import open_rows
 
 pa = pytest.importorskip("pyarrow")
 
@@ -81,6 +82,17 @@ NAMES = [f"x{i}" for i in range(N_COLUMNS)]
 FRAME, PUBLIC_FRAME = pd.DataFrame(X, columns=NAMES), pd.DataFrame(PUBLIC, columns=NAMES)
 
 
+class ShuffledRows:
+    """Arrow stream that returns the rows in another order in every pass."""
+
+    def __init__(self, rows):
+        self.rows, self.rng = rows, np.random.default_rng(0)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        order = self.rng.permutation(len(self.rows))
+        return self.rows.take(pa.array(order)).__arrow_c_stream__(requested_schema)
+
+
 @pytest.fixture(scope="module")
 def beside():
     """A classifier with a linear model and columns."""
@@ -106,11 +118,29 @@ class TestALinearModelBesideBoosting:
         assert beside.to_json() == streamed.to_json()
         assert (beside.decision_function(FRAME) == streamed.decision_function(FRAME)).all()
 
+    def test_rows_whose_order_differs_between_passes(self, beside):
+        chunks = pa.Table.from_pandas(FRAME.assign(label=LABELS))
+        rows = open_rows(ShuffledRows(chunks))
+        assert not rows.ordered
+        streamed = classifier(epsilon=100)
+        streamed.fit(rows.drop("label"), rows["label"], X_public=PUBLIC_FRAME)
+        assert beside.to_json() == streamed.to_json()
+
     def test_a_margin_does_not_depend_on_other_rows(self, beside):
         margins = beside.decision_function(FRAME)
         order = np.random.default_rng(2).permutation(len(X))
         assert (beside.decision_function(FRAME.iloc[order]) == margins[order]).all()
         assert (beside.decision_function(FRAME[3:4]) == margins[3:4]).all()
+
+
+@pytest.mark.parametrize("make", [SemiPrivateBoostingClassifier, SemiPrivateLogisticRegression])
+def test_predictions_at_the_end_of_floats(make):
+    model = make(random_state=0).fit(X, LABELS, X_public=1e-3 * PUBLIC)
+    signs = np.sign(np.random.default_rng(0).normal(size=(20, N_COLUMNS)))
+    with np.errstate(all="raise", under="ignore"):
+        margins = model.decision_function(1.7e308 * signs)
+    assert np.isfinite(margins).all()
+    assert np.abs(margins).min() > 15  # also boosted margins, which are limited
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from skpublicdp.linear import SemiPrivateLinearRegression, SemiPrivateLogisticRegression
 from tests.internals.data import Table, build_schema
@@ -221,3 +222,36 @@ def test_the_whole_budget_is_spent(delta, persons):
     else:
         total = sum(event.mu_squared for event in events)
         assert total == learner.privacy_.event.mu_squared
+
+
+SECRET = 12345.0
+
+
+class RememberingModel(ClassifierMixin, BaseEstimator):
+    """Published model that stores whether it has predicted a row with the secret number."""
+
+    classes_ = np.arange(2)
+    has_seen_ = False
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        self.has_seen_ |= bool(np.any(X == SECRET))
+        shares = 1 / (1 + np.exp(-np.clip(X[:, 0], -3, 3)))
+        return np.column_stack([1 - shares, shares])
+
+
+def test_a_public_model_cannot_store_private_rows():
+    rng = np.random.default_rng(0)
+    X, public, model = rng.normal(size=(300, 3)), rng.normal(size=(60, 3)), RememberingModel()
+    X[7, 1] = SECRET
+    learner = SemiPrivateLogisticRegression(epsilon=20, public_model=model, random_state=0)
+    learner.fit(X, X[:, 0] > 0, X_public=public)
+    assert learner.n_corrections_ > 0
+    assert not model.has_seen_
+    learner.predict(X)
+    assert model.has_seen_  # predictions after the fit are made by the model itself

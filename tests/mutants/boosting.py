@@ -205,8 +205,8 @@ MUTANTS = (
         "a linear model's margins that depend on the other rows",
         LEAK,
         "boosting/linear_stage.py",
-        "    chunks = dataset.map(lambda X, y: public_margins.margins(X))\n",
-        "    chunks = dataset.map(lambda X, y: public_margins.margins(X - X.mean(axis=0)))\n",
+        "        deviations = self.linear.columns.deviations(rows)\n",
+        "        deviations = self.linear.columns.deviations(rows - rows.mean(axis=0))\n",
         (f"{CLASSIFIER}, many numbers and columns",),
     ),
     Mutant(
