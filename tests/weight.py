@@ -109,6 +109,7 @@ ALLOWED = {
         (320, "confidence intervals of coefficients and their table"),
         (110, "public models as prior means of linear models"),
         (33, "tables of coefficients of several labels, and a fit with a part of a budget"),
+        (80, "linear models are exported as JSON"),
     ],
     ("linear", "internal docstrings"): [
         (300, "linear models of embeddings and of many numbers"),
@@ -116,6 +117,7 @@ ALLOWED = {
         (50, "confidence intervals of coefficients and their table"),
         (8, "public models as prior means of linear models"),
         (11, "a fit with a part of a budget"),
+        (6, "linear models are exported as JSON"),
     ],
     ("linear", "dense functions"): [
         (12, "formulas of the posterior and of integer rows"),
@@ -140,7 +142,7 @@ ALLOWED = {
         (20, "trees of wide tables split few columns"),
         (60, "the mean of few outcomes is released more accurately and shrunk"),
         (10, "few rows per column do not switch to Newton boosting"),
-        (45, "a linear model is fitted before boosting of many numbers"),
+        (60, "a linear model is fitted before boosting of many numbers, and is part of its JSON"),
     ],
     ("boosting", "dense functions"): [(6, "formulas of shrunk covariances and of the pooled mean")],
     ("boosting", "internal docstrings"): [

@@ -104,6 +104,7 @@ def test_newton_boosting_on_a_subsample_pays_for_one_replaced_row(name, monkeypa
         sizes.append(self.data.rows.n)
         return update_term(self, term, budget)
 
+    monkeypatch.setattr(whole_fits.budget_split, "MIN_ROWS_PER_COLUMN", 0)
     monkeypatch.setattr(newton, "subsample_size", lambda noise, cells: 16)
     monkeypatch.setattr(newton.NewtonBooster, "update_term", noted)
     options = whole_fits.GROWING[name]
