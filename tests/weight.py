@@ -129,6 +129,7 @@ ALLOWED = {
         (10, "logistic regression of more than two labels"),
         (10, "confidence intervals of coefficients and their table"),
         (1, "public models as prior means of linear models"),
+        (1, "version of the JSON of linear models"),
     ],
     ("conformal", "code"): [(325, "prediction sets and intervals with a proved coverage")],
     ("conformal", "internal docstrings"): [

@@ -13,7 +13,7 @@ from skpublicdp.boosting.fitted_model import PublicTerm
 from skpublicdp.boosting.linear_stage import LinearStage
 from skpublicdp.boosting.model import MARGIN_UNIT
 from skpublicdp.data.one_hot import OneHotColumn
-from skpublicdp.linear.export import margins_to_json
+from skpublicdp.linear.linear_json import margins_to_json
 
 SCHEMA_VERSION = 3
 """Version of the JSON schema that is described in docs/user_guide/boosting.md."""

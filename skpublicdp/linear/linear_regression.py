@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
 from skpublicdp.data.outcomes import RegressionTarget
-from skpublicdp.linear.export import linear_to_json
 from skpublicdp.linear.glm_loss import SquaredGLMLoss
 from skpublicdp.linear.linear_base import SemiPrivateLinear
+from skpublicdp.linear.linear_json import linear_to_json
 from skpublicdp.typing import Floats
 
 

@@ -16,10 +16,10 @@ from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batc
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.labels import LabelReader
 from skpublicdp.linear.design_columns import ModelColumn
-from skpublicdp.linear.export import linear_to_json
 from skpublicdp.linear.glm_loss import GLMLoss, LogisticGLMLoss, SoftmaxGLMLoss
 from skpublicdp.linear.linear_base import SemiPrivateLinear
 from skpublicdp.linear.linear_fit import LinearModel
+from skpublicdp.linear.linear_json import linear_to_json
 from skpublicdp.linear.softmax_fit import fit_softmax
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.privacy.stage_budget import StageBudget
