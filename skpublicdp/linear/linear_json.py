@@ -11,7 +11,7 @@ from skpublicdp.data.column import MISSING, OTHER
 from skpublicdp.data.schema import Schema
 from skpublicdp.linear.linear_fit import LinearModel
 
-SCHEMA_VERSION = 1
+LINEAR_SCHEMA_VERSION = 1
 """Version of the JSON schema that is described in docs/user_guide/embeddings.md."""
 
 
@@ -20,7 +20,7 @@ def linear_to_json(estimator: Any, **target_fields: Any) -> str:
     return json.dumps(
         {
             "schema": "skpublicdp linear",
-            "version": SCHEMA_VERSION,
+            "version": LINEAR_SCHEMA_VERSION,
             "estimator": type(estimator).__name__,
             **target_fields,
             **margins_to_json(estimator._model, estimator._schema),
