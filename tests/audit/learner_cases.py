@@ -263,12 +263,12 @@ def boosting_cases() -> list[Case]:
         ),
         Case(
             name + "Classifier, trees grown",
-            boost(epsilon=100_000), PLANE, 60, LABELS, {"X_public": NORMAL_POINTS}, max_fits=50,
+            boost(epsilon=100_000), PLANE, 150, LABELS, {"X_public": NORMAL_POINTS}, max_fits=50,
         ),
         Case(
             name + "Classifier, some rows",
             lambda: RowSampledBoosting(classes=LABELS, epsilon=100_000),
-            PLANE, 60, LABELS, {"X_public": NORMAL_POINTS},
+            PLANE, 150, LABELS, {"X_public": NORMAL_POINTS},
             max_fits=50,
         ),
         Case(
