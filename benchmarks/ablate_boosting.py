@@ -216,7 +216,7 @@ LINES = (
         "linear stage",
         {"1/3": Fraction(1, 3), "9/10": Fraction(9, 10)},
     ),
-    ("training_data", "MIN_NUMERIC_COLUMNS", "linear stage", {"none": 10**6}),
+    ("budget_split", "MIN_NUMERIC_COLUMNS", "linear stage", {"none": 10**6}),
     # Newton boosting
     ("loss", "MAX_RESIDUAL_DEVIATIONS", "regression, much", {"1.5": 1.5, "3": 3.0, "no": 100.0}),
     ("loss", "CLIPPING_GAIN", "regression, between", {"1": 1.0, "4": 4.0}),

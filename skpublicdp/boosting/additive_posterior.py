@@ -24,7 +24,7 @@ from scipy.special import expit, logit, softmax
 
 from skpublicdp.boosting.binned import BinnedData
 from skpublicdp.boosting.binner import Binner
-from skpublicdp.boosting.budget_split import MISMATCH
+from skpublicdp.boosting.budget_split import MIN_NUMERIC_COLUMNS, MISMATCH
 from skpublicdp.boosting.model import MARGIN_UNIT, AdditiveModel, null_model
 from skpublicdp.boosting.public_covariance import (
     MAX_FACTORS,
@@ -459,8 +459,12 @@ def _column_slices(blocks: Sequence[Floats]) -> list[slice]:
 
 
 def choose_factor_basis(blocks: Sequence[Floats], design: WeightedPublicRows) -> FactorBasis | None:
-    """Return the factors of a fit, or None if there are too many columns for a basis by column."""
-    if len(blocks) > MAX_FACTORS:
+    """Return the factors of a fit, or None if there are too few or too many columns.
+
+    With few columns, public rows determine the covariances, and shrinking them makes some fits of
+    strong effects much worse.
+    """
+    if not MIN_NUMERIC_COLUMNS <= len(blocks) <= MAX_FACTORS:
         return None
     roots = [cholesky(block, lower=True) for block in blocks]
     pairs = zip(_column_slices(blocks), roots, strict=True)

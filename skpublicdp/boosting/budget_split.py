@@ -56,6 +56,10 @@ BALANCED_FOR_NEWTON = 0.75
 N_BINS, N_BINS_UNBALANCED = 12, 8
 """Maximum number of bins of a numeric column, for a class balance above and below `BALANCED`."""
 
+MIN_NUMERIC_COLUMNS = 40
+"""Number of numeric columns from which on a linear model is fitted before boosting, and number of
+columns from which on covariances between columns are shrunk (ablation: "linear stage")."""
+
 MAX_TREES = 32
 """Maximum number of trees in a fit without histograms."""
 

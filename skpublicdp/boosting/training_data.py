@@ -16,7 +16,7 @@ from skpublicdp.boosting.additive_posterior import PublicLabels
 from skpublicdp.boosting.bin_splits import candidate_splits, tree_cover
 from skpublicdp.boosting.binned import NO_MARGINS, BinnedData, FineBinnedRows, encode_rows
 from skpublicdp.boosting.binner import BinCodes, Binner, make_binner
-from skpublicdp.boosting.budget_split import N_BINS
+from skpublicdp.boosting.budget_split import MIN_NUMERIC_COLUMNS, N_BINS
 from skpublicdp.boosting.loss import OUTCOME_LOSSES, Loss
 from skpublicdp.boosting.monotone import Directions, validate_monotonic_cst
 from skpublicdp.boosting.public_model import (
@@ -48,10 +48,6 @@ class LossTarget(RegressionTarget):
         declared = self.bounds is not None
         return OUTCOME_LOSSES[self.loss].usable_bounds(bounds, public, declared=declared)
 
-
-MIN_NUMERIC_COLUMNS = 40
-"""Number of numeric columns from which on a linear model is fitted before boosting (ablation:
-"linear stage")."""
 
 BinnedChunk: TypeAlias = tuple[list[BinCodes], NDArray[Any], NDArray[np.int16]]
 """Chunk of binned rows, with an array of fine bins for each column, targets and public margins."""
