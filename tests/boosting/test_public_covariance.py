@@ -1,6 +1,7 @@
 """Covariances of few public rows: how much they are shrunk, and what a wide table gains by it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
@@ -113,3 +114,22 @@ def test_trees_split_few_columns(monkeypatch, n_columns, n):
     for columns in covers:
         assert columns.sum() == min(n_columns, MAX_TREE_COLUMNS)
         assert columns[3]
+
+
+def test_a_strong_column_among_few_is_found_in_every_fit():
+    """Shrunk covariances of few columns made the area of the first of these fits .78."""
+    rng = np.random.default_rng(3)
+
+    def rows(n):
+        ill = rng.random(n) < 0.1
+        age, sex = rng.integers(18, 90, size=n), rng.choice(["F", "M"], size=n)
+        marker = rng.normal(size=n) + 1.8 * ill
+        return pd.DataFrame({"age": age, "sex": sex, "marker": marker}), np.where(
+            ill, "ill", "well"
+        )
+
+    (public, _), (X, y) = rows(300), rows(10_000)
+    for seed in (1, 2):
+        model = SemiPrivateBoostingClassifier(epsilon=0.5, random_state=seed)
+        model.fit(X, y, X_public=public)
+        assert roc_auc_score(y == "well", model.decision_function(X)) > 0.86
