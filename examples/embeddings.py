@@ -116,8 +116,8 @@ def draw_picture(found, epsilons, out):
 
 # %%
 # Print the comparison. The linear model is ahead of boosting of columns alone on the embedding, but
-# not on the digits. Labels of public rows help most at a small ε, where a private fit is about as good as a
-# fit to these rows alone.
+# not on the digits. Labels of public rows help most at a small ε, where a private fit is about as
+# good as a fit to these rows alone.
 
 
 def main(epsilons=EPSILONS, seed=0, out=PICTURE):
