@@ -209,12 +209,4 @@ MUTANTS = (
         "        deviations = self.linear.columns.deviations(rows - rows.mean(axis=0))\n",
         (f"{CLASSIFIER}, many numbers and columns",),
     ),
-    Mutant(
-        "a linear model that spends the whole budget before boosting",
-        UNPAID,
-        "boosting/fit.py",
-        "        training = with_linear_model(training, ledger, budget.fraction(LINEAR_SHARE))\n",
-        "        training = with_linear_model(training, ledger, budget)\n",
-        (f"{CLASSIFIER}, many numbers and columns",),
-    ),
 )
