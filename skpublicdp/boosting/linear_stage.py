@@ -116,9 +116,9 @@ def linear_model_alone(training: TrainingData) -> FittedModel:
     assert public_margins is not None
     n_targets = training.n_targets
     null = null_model(data.binner.offsets, n_targets)
-    known = [np.zeros((n_targets, bins.size, bins.size)) for bins in data.binner.columns]
+    no_covariances = [np.zeros((n_targets, bins.size, bins.size)) for bins in data.binner.columns]
     design = WeightedPublicRows.from_data(data)
-    fitted = LogisticFit(null, data, design, covariances=known).with_loss(loss)
+    fitted = LogisticFit(null, data, design, covariances=no_covariances).with_loss(loss)
 
     linear = public_margins.model.estimator
     variance = loss.glm_unit**2 * linear.margin_variance

@@ -46,14 +46,14 @@ class ScoredColumn(Scored):
         return super().predict_proba(np.array(X["x"].to_pylist(), dtype=float)[:, None])
 
 
-class Foretold:
+class FirstFeature:
     """Its only feature is the predicted outcome."""
 
     def predict(self, X):
         return X[:, 0]
 
 
-SCORED, FORETOLD = Scored(), Foretold()  # a repr has their addresses
+SCORED, FIRST_FEATURE = Scored(), FirstFeature()  # a repr has their addresses
 
 
 def classifier(**settings):
@@ -62,7 +62,7 @@ def classifier(**settings):
 
 def regressor(**settings):
     settings = {"epsilon": EPSILON, "outcome_bounds": (0, 1), **settings}
-    return ConformalRegressor(FORETOLD, coverage=0.05, **settings)
+    return ConformalRegressor(FIRST_FEATURE, coverage=0.05, **settings)
 
 
 SUBJECTS = {
@@ -221,7 +221,7 @@ def test_the_bin_of_an_outcome_is_its_first_interval():
     predicted = np.concatenate([np.repeat(ODD, len(ODD)), 1e6 + rng.random(300)])
     y = np.concatenate([np.tile(ODD, len(ODD)), predicted[len(ODD) ** 2 :] + rng.normal(size=300)])
     half_widths = half_width_thresholds(200, 2.0)
-    counter = ResidualScoreCounter(Foretold(), half_widths)
+    counter = ResidualScoreCounter(FirstFeature(), half_widths)
     total = 0
     for prediction, outcome in zip(predicted, y, strict=True):
         with np.errstate(all="ignore"):
