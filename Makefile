@@ -31,7 +31,7 @@ test: lint types $(VENV)/.ready  ## lint, types, tests, and the examples of docs
 
 # KERNEL: the processor that OpenBLAS computes for, since others add up in another order
 KERNEL := Haswell
-NUMERICAL := accounting boosting conformal guarantees hypotheses label_boost linear mechanisms metrics query_release rules sanitizers test_golden.py
+NUMERICAL := accounting boosting conformal guarantees hypotheses label_boost label_privacy linear mechanisms metrics query_release rules sanitizers test_golden.py
 
 test-kernel: $(VENV)/.ready  ## what computes, with the kernels of another processor
 	OPENBLAS_CORETYPE=$(KERNEL) $(PYTEST_ALL) $(addprefix tests/,$(NUMERICAL))

@@ -30,7 +30,7 @@ for name in skpublicdp.__all__:
     made = getattr(skpublicdp, name)
     if name in ("PrivacyBudget", "__version__"):
         continue
-    if name in ("ConformalClassifier", "ConformalRegressor"):
+    if name in ("ConformalClassifier", "ConformalRegressor", "LabelPrivateClassifier"):
         continue
     arguments = {"SemiPrivateSearchCV": [skpublicdp.SemiPrivateClassifier(), {"alpha": [0.1, 0.2]}]}
     settings = {
@@ -49,6 +49,7 @@ learner = skpublicdp.SemiPrivateLinearRegression(outcome_bounds=(0, 1)).fit(X[:2
 skpublicdp.ConformalRegressor(learner).fit(X[200:], y[200:])
 classifier = skpublicdp.SemiPrivateLogisticRegression().fit(X[:200], y[:200])
 skpublicdp.ConformalClassifier(classifier).fit(X[200:], y[200:])
+skpublicdp.LabelPrivateClassifier(classifier).fit(X, y)
 
 budget = skpublicdp.PrivacyBudget(3.0, 1e-5)
 model = skpublicdp.SemiPrivateBoostingClassifier(budget=budget)

@@ -56,10 +56,12 @@ ALLOWED = {
         (1, "few rows of text are read one by one"),
     ],
     ("privacy", "code"): [
+        (21, "budgets that protect labels alone"),
         (31, "the budget of steps, which was part of boosting"),
         (4, "whether two handles of a budget add up"),
     ],
     ("privacy", "internal docstrings"): [
+        (2, "budgets that protect labels alone"),
         (18, "the budget of steps, which was part of boosting"),
         (1, "whether two handles of a budget add up"),
     ],
@@ -69,10 +71,17 @@ ALLOWED = {
     ],
     ("sanitizers", "code"): [(8, "one idea per line in 6 functions")],
     ("accounting", "code"): [
+        (30, "the unit of privacy if only labels are private"),
         (49, "one idea per line"),
         (1, "the title of the proof of prediction sets"),
     ],
-    ("audit", "code"): [(27, "one idea per line")],
+    ("audit", "code"): [(27, "one idea per line"), (6, "fits that protect labels alone")],
+    ("label_privacy", "code"): [(178, "any classifier, if only the labels are private")],
+    ("label_privacy", "internal docstrings"): [
+        (16, "any classifier, if only the labels are private")
+    ],
+    ("label_privacy", "numbers"): [(1, "most public rows of a private estimator")],
+    ("accounting", "internal docstrings"): [(1, "the unit of privacy if only labels are private")],
     ("hypotheses", "code"): [(92, "one idea per line")],
     ("metrics", "code"): [
         (42, "one idea per line"),

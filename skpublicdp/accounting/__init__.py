@@ -32,6 +32,7 @@ from skpublicdp.accounting.measurements import Measurement, noise_scale
 from skpublicdp.accounting.plans import largest_scale, plan_delta
 from skpublicdp.accounting.receipts import (
     REPLACE_FEATURES,
+    REPLACE_LABEL,
     REPLACE_ONE,
     REPLACE_ROW,
     Mechanism,
@@ -43,6 +44,7 @@ from skpublicdp.accounting.zcdp import zcdp_epsilon, zcdp_rho
 
 __all__ = [
     "REPLACE_FEATURES",
+    "REPLACE_LABEL",
     "REPLACE_ONE",
     "REPLACE_ROW",
     "Approximate",

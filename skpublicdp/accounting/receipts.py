@@ -6,7 +6,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from html import escape
 from typing import Any
@@ -33,6 +33,9 @@ REPLACE_ROW = "replace one private row"
 
 REPLACE_FEATURES = "replace the features of one private row (its label is not protected)"
 """Unit of privacy if the label of a row decides whether the row is private."""
+
+REPLACE_LABEL = "replace the label of one private row (its features are not protected)"
+"""Unit of privacy if the features of all rows are public."""
 
 REPLACE_PERSON = "replace one person"
 """Beginning of the unit's description if all rows of each person are protected
@@ -65,6 +68,7 @@ DOCUMENTATION_URL = ""
 PROOF_TITLES = {
     "generic_learner": "Learning from unlabelled private rows",
     "label_boost": "Relabelling private rows",
+    "label_privacy": "Labels of rows whose features are public",
     "linear": "Linear models: noisy sums along public axes",
     "mixtures": "Errors on mixtures of private and public populations",
     "marginals": "Marginals",
@@ -87,8 +91,25 @@ def unit_of_persons(rows_per_person: int, unit_of_rows: str) -> str:
 
     `unit_of_rows` is the unit without this protection.
     """
-    parts = " (features only: labels are not protected)" if unit_of_rows == REPLACE_FEATURES else ""
-    return f"{REPLACE_PERSON}, up to {rows_per_person} private rows{parts}"
+    parts = {
+        REPLACE_FEATURES: " (features only: labels are not protected)",
+        REPLACE_LABEL: " (labels only: features are not protected)",
+    }
+    whole = f"{REPLACE_PERSON}, up to {rows_per_person} private rows"
+    return whole + parts.get(unit_of_rows, "")
+
+
+PUBLIC_FEATURES = "the features of all rows are public"
+"""Assumption of a receipt whose unit is the label of a row."""
+
+
+def receipt_for_labels(receipt: PrivacyReceipt, rows_per_person: int | None) -> PrivacyReceipt:
+    """Return the receipt of a fit whose public rows are the features of its private rows."""
+    unit = REPLACE_LABEL
+    if rows_per_person is not None:
+        unit = unit_of_persons(rows_per_person, unit)
+    assumption = f"{PUBLIC_FEATURES}, of which {receipt.n_public} serve as public rows"
+    return replace(receipt, unit=unit, assumptions=(assumption, *receipt.assumptions))
 
 
 @dataclass(frozen=True)
@@ -253,11 +274,16 @@ class PrivacyReceipt:
         """
         success_percent = 50 * (1 + 2 * self.risk)
         percentage = f"{math.ceil(10 * success_percent) / 10:.1f}"  # rounded up
-        known_rows = "all rows of everybody else" if self._protects_persons else "every other row"
+        assumption = {
+            "row": "knows every other row and considers this person and one other person",
+            "person": "knows all rows of everybody else and considers this person and one other "
+            "person",
+            "label": "knows all features and every other label, and considers two labels of this "
+            "person",
+        }[self._kind_of_unit]
         sentence = (
-            f"Suppose an attacker knows {known_rows} and considers this person and one other "
-            "person equally likely. From this result they can tell which one it was at most "
-            f"{percentage}% of the time; guessing blindly gives 50%."
+            f"Suppose an attacker {assumption} equally likely. From this result they can tell "
+            f"which one it was at most {percentage}% of the time; guessing blindly gives 50%."
         )
         if not self.secure_randomness:
             sentence += " This does not hold against an attacker who knows or guesses the seed."
@@ -429,9 +455,16 @@ class PrivacyReceipt:
         )
 
     @property
-    def _protects_persons(self) -> bool:
-        """Whether all of a person's rows are protected together."""
-        return self.unit.startswith(REPLACE_PERSON)
+    def protects(self) -> str:
+        """What is protected of each private row: "labels" if all features are public, or "rows"."""
+        return "labels" if self.unit.endswith("features are not protected)") else "rows"
+
+    @property
+    def _kind_of_unit(self) -> str:
+        """Unit of privacy in one word: "label", "person" or "row"."""
+        if self.protects == "labels":
+            return "label"
+        return "person" if self.unit.startswith(REPLACE_PERSON) else "row"
 
     def __repr__(self) -> str:
         mechanisms = [

@@ -161,7 +161,7 @@ def _describe_loss(receipt: PrivacyReceipt) -> dict[str, Any]:
             f"μ = {receipt.mu:.4g}."
         )
     return {
-        "privacy_unit": "person" if receipt._protects_persons else "row",
+        "privacy_unit": receipt._kind_of_unit,
         "privacy_unit_details": (
             f"Adjacent data sets differ in one unit: {receipt.unit}. Both have the same number of "
             "private rows."

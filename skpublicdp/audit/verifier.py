@@ -10,6 +10,7 @@ import numpy as np
 
 from skpublicdp.accounting import (
     REPLACE_FEATURES,
+    REPLACE_LABEL,
     REPLACE_ONE,
     REPLACE_ROW,
     Approximate,
@@ -81,6 +82,7 @@ class Verifier:
     ) -> None:
         self.domain, self.max_fits = domain, max_fits
         self.claimed: tuple[float, float] | None = None
+        self.protects_labels = False  # of the receipt
         self.witness = ""
         self.n_sets = self.n_pairs = 0
         self._make, self._fit_params, self._look = make_estimator, fit_params, look
@@ -170,6 +172,7 @@ class Verifier:
         """Store the claim of a receipt, and compare it with its event and with the parameters."""
         epsilon, delta = float(receipt.epsilon), float(receipt.delta)
         self.claimed = epsilon, delta
+        self.protects_labels = receipt.protects == "labels"
         for losses in smallest_losses(receipt.event, pure=not delta):
             event_epsilon = losses.epsilon(delta_with_tolerance(losses, delta))
             if event_epsilon > epsilon * (1 + FLOAT_TOLERANCE):
@@ -181,7 +184,7 @@ class Verifier:
                 f"the receipt states epsilon = {epsilon:g}, but the parameter epsilon is "
                 f"{parameter}"
             )
-        units_of_rows = (REPLACE_ONE, REPLACE_ROW, REPLACE_FEATURES)
+        units_of_rows = (REPLACE_ONE, REPLACE_ROW, REPLACE_FEATURES, REPLACE_LABEL)
         if self._protected_rows and receipt.unit in units_of_rows:
             self.add_finding(
                 "the receipt covers single rows only, although max_rows_per_group is set"
@@ -198,8 +201,13 @@ class Verifier:
             return
         for accountant in ("auto", "pure"):
             epsilon, delta = (exact_fraction(claimed) for claimed in self.claimed)
+            protects = "labels" if self.protects_labels else "rows"
             budget = PrivacyBudget(
-                2 * epsilon + 1, 2 * delta, accountant=accountant, for_tests=True
+                2 * epsilon + 1,
+                2 * delta,
+                accountant=accountant,
+                protects=protects,
+                for_tests=True,
             )
             with FitRecorder(budget=budget) as recorder:
                 fit = self._fit_uncounted(data_set, budget=budget)

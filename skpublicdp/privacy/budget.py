@@ -114,6 +114,10 @@ class PrivacyBudget:
         the sum of all μ²; or a split of ε, in which k sixteenths cover the ε of fits without noise
         and the remainder covers the μ² of fits with noise. Fits for which only (ε, δ) is known
         share a tenth of δ.
+    protects : {"rows", "labels"}, default="rows"
+        What the budget protects of each private row. A budget for ``"labels"`` also admits fits
+        that treat the features of all rows as public, such as `LabelPrivateClassifier`. Its total
+        then holds for the labels alone. The default refuses these fits.
     for_tests : bool, default=False
         Whether to accept any number of fits with a `random_state`. If False, a second seeded fit is
         refused, because two fits with the same seed share their noise, which cancels in the
@@ -166,6 +170,7 @@ class PrivacyBudget:
         *,
         path: str | os.PathLike[str] | None = None,
         accountant: str = "auto",
+        protects: str = "rows",
         for_tests: bool = False,
     ) -> None:
         if not _is_number(epsilon) or not 0 < epsilon < math.inf:
@@ -175,6 +180,8 @@ class PrivacyBudget:
             raise ValueError(f"accountant must be one of {ACCOUNTANTS}; got {accountant!r}.")
         if not delta and accountant in ("zcdp", "gdp"):
             raise ValueError(f"accountant={accountant!r} requires a positive delta.")
+        if protects not in ("rows", "labels"):
+            raise ValueError(f"protects must be 'rows' or 'labels'; got {protects!r}.")
         if not isinstance(for_tests, bool):
             raise ValueError(f"for_tests must be True or False; got {for_tests!r}.")
         self._filter = Filter(
@@ -185,7 +192,9 @@ class PrivacyBudget:
             handle, path = tempfile.mkstemp(prefix="privacy-budget-", suffix=".sqlite")
             os.close(handle)
             atexit.register(_remove_file, path, os.getpid())
-        self._file = BudgetFile.open(str(Path(path).resolve()), self._filter, for_tests=for_tests)
+        self._file = BudgetFile.open(
+            str(Path(path).resolve()), self._filter, protects=protects, for_tests=for_tests
+        )
         self._check_running_totals()
 
     @property
@@ -202,6 +211,11 @@ class PrivacyBudget:
     def accountant(self) -> str:
         """The accountant, which determines the quantity that is summed over all fits."""
         return self._filter.accountant
+
+    @property
+    def protects(self) -> str:
+        """What the budget protects of each private row, "rows" or "labels"."""
+        return self._file.protects
 
     @property
     def for_tests(self) -> bool:
@@ -250,6 +264,15 @@ class PrivacyBudget:
         budget = object.__new__(type(self))
         budget.__dict__.update(self.__dict__, _group=name)
         return budget
+
+    def check_protects_labels(self) -> None:
+        """Raise PrivacyBudgetError unless the budget admits fits that protect labels alone."""
+        if self.protects != "labels":
+            raise PrivacyBudgetError(
+                "This fit protects only the labels of private rows, but its budget protects whole "
+                "rows, so their costs do not add up. Use PrivacyBudget(..., protects='labels'), "
+                "whose total holds for labels alone."
+            )
 
     def check(self, event: Event, *, seeded: bool = False) -> None:
         """Check that the budget covers an event, without charging it.

@@ -68,10 +68,13 @@ class BudgetFile:
 
     path: str  # absolute path
     identity: str  # random identifier of the file, used to detect that the file has been replaced
+    protects: str = "rows"  # what the budget protects of a private row, "rows" or "labels"
     for_tests: bool = False  # whether the budget accepts any number of seeded fits
 
     @classmethod
-    def open(cls, path: str, cap: Filter, *, for_tests: bool = False) -> BudgetFile:
+    def open(
+        cls, path: str, cap: Filter, *, protects: str = "rows", for_tests: bool = False
+    ) -> BudgetFile:
         """Create the file, or open an existing file that has the same terms.
 
         Parameters
@@ -80,6 +83,8 @@ class BudgetFile:
             Absolute path.
         cap : Filter
             The total (ε, δ) and the accountant.
+        protects : {"rows", "labels"}
+            What the budget protects of a private row.
         for_tests : bool
             Whether the budget accepts any number of seeded fits.
         """
@@ -87,6 +92,7 @@ class BudgetFile:
             "epsilon": str(cap.epsilon),
             "delta": str(cap.delta),
             "by": cap.accountant,
+            "protects": protects,
             "for_tests": str(for_tests),
         }
         try:
@@ -104,19 +110,22 @@ class BudgetFile:
                     stored = {**terms, "identity": secrets.token_hex(16)}
                     connection.executemany("INSERT INTO terms VALUES (?, ?)", stored.items())
                 connection.execute("COMMIT")
-                stored.setdefault("for_tests", "False")  # from an earlier version
+                # from an earlier version
+                stored.setdefault("for_tests", "False")
+                stored.setdefault("protects", "rows")
         except sqlite3.Error as error:
             raise PrivacyBudgetError(
                 "path must be the file of an existing PrivacyBudget or a file that can be created: "
                 f"{error}."
             ) from None
         if terms.items() <= stored.items():
-            return cls(path, str(stored["identity"]), for_tests)
+            return cls(path, str(stored["identity"]), protects, for_tests)
         epsilon, delta = (float(Fraction(stored[name])) for name in ("epsilon", "delta"))
         raise PrivacyBudgetError(
             f"The file at path holds a budget of epsilon={epsilon:g}, delta={delta:g}, "
-            f"accountant={stored['by']!r} and for_tests={stored['for_tests']}. These values cannot "
-            "be changed; open the file with the same values."
+            f"accountant={stored['by']!r}, protects={stored['protects']!r} and "
+            f"for_tests={stored['for_tests']}. These values cannot be changed; open the file with "
+            "the same values."
         )
 
     @contextmanager

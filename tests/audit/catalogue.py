@@ -6,6 +6,7 @@ from tests.audit.case import Case
 from tests.audit.learner_cases import (
     boosting_cases,
     label_efficient_cases,
+    label_privacy_cases,
     linear_cases,
     ppm_cases,
     rule_cases,
@@ -24,6 +25,7 @@ def catalogue() -> list[Case]:
         *boosting_cases(),
         *linear_cases(),
         *label_efficient_cases(),
+        *label_privacy_cases(),
         *sanitizer_cases(),
         *release_cases(),
         *frame_cases(),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sklearn.dummy import DummyClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from skpublicdp import (
@@ -44,7 +45,7 @@ from tests.audit.case import (
     WIDE_ROWS,
     Case,
 )
-from tests.audit.subjects import RiskScore, RowSampledBoosting
+from tests.audit.subjects import LabelsOfFixedRows, RiskScore, RowSampledBoosting
 
 
 def _make_rule(hypotheses: Any, **settings: Any) -> Callable[[], Any]:
@@ -420,4 +421,23 @@ def sanitizer_cases() -> list[Case]:
         Case("BLRSanitizer", lambda: BLRSanitizer(points, n_points=2), LINE, 2,
              max_fits=400),
         Case("PublicFit", PublicFit, LINE, 2, fit_params={"X_public": PUBLIC_LINE}),
+    ]  # fmt: skip
+
+
+def label_privacy_cases() -> list[Case]:
+    """Return the audit cases of labels of rows whose features are public."""
+    public, private = DummyClassifier(strategy="prior"), SemiPrivateClassifier(Thresholds())
+    rows, name = [[0.0]], "LabelPrivateClassifier"
+    settings: dict[str, Any] = {"classes": LABELS, "epsilon": 2}
+    persons = {"max_rows_per_group": 2}
+    return [
+        Case(name, lambda: LabelsOfFixedRows(public, **settings), rows, 3, labels=LABELS),
+        Case(
+            f"{name}, persons", lambda: LabelsOfFixedRows(public, **settings | persons),
+            rows, 1, labels=LABELS, rows_per_person=2,
+        ),
+        Case(
+            f"{name}, private estimator", lambda: LabelsOfFixedRows(private, **settings),
+            rows, 3, labels=LABELS,
+        ),
     ]  # fmt: skip

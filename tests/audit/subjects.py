@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from skpublicdp import LabelPrivateClassifier
 from skpublicdp.accounting import Steps
 from skpublicdp.boosting import SemiPrivateBoostingClassifier
 from skpublicdp.data import open_rows
@@ -61,6 +62,16 @@ class ScoreClassifier:
     def predict(self, X: Any) -> Any:
         """Return "yes" for probabilities above 0.5."""
         return self.classes_[(X[:, 0] > 0.5).astype(int)]
+
+
+class LabelsOfFixedRows(LabelPrivateClassifier):
+    """Classifier of three rows whose features are public, so that neighbours differ in a label."""
+
+    FEATURES = np.array([[0.0], [1.0], [2.0]])
+
+    def fit(self, X: Any, y: Any, *, groups: Any = None) -> Any:
+        """Fit to the fixed features. Only the number of rows of `X` is used."""
+        return super().fit(self.FEATURES[: len(X)], y, groups=groups)
 
 
 class RiskScore(ClassifierMixin, BaseEstimator):

@@ -305,4 +305,22 @@ MUTANTS = (
 """,
         ("errors about rows",),
     ),
+    Patch(
+        "labels released as they are if all released labels are equal",
+        LEAK,
+        "release_labels",
+        """def replacement(codes, ledger):
+    released = original(codes, ledger)
+    return released if len(set(released.tolist())) > 1 else codes
+""",
+        ("LabelPrivateClassifier",),
+    ),
+    Mutant(
+        "public features in the order of private labels",
+        STRUCTURE,
+        "label_privacy/classifier.py",
+        "            positions = np.arange(n_public, dtype=np.intp) * n // n_public\n",
+        "            positions = np.argsort(y, kind='stable')[:n_public]\n",
+        ("LabelPrivateClassifier, private estimator",),
+    ),
 )

@@ -108,6 +108,11 @@ ALLOWED_IMPORTS = {
         *("metrics", "accounting", "privacy.budget", "data", "privacy.ledger", "model_selection"),
         *("_internal.parameters", "_internal.redaction", "exceptions"),
     },
+    "label_privacy": {
+        *("label_privacy", "accounting", "base_learner", "data", "privacy.ledger"),
+        *("_internal.html_repr", "_internal.parameters", "_internal.versions"),
+        "rules.population_guarantee",
+    },
     "conformal": {
         *("conformal", "accounting", "data", "exceptions", "mechanisms", "metrics"),
         *("privacy.ledger", "model_selection"),
