@@ -23,6 +23,7 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED
 from skpublicdp.boosting.public_model import (
@@ -57,7 +58,9 @@ MAX_EXPLAINED = 10
 """Maximum number of coefficients that are listed in the description of a model."""
 
 
-class SemiPrivateLinear(PublicModelMixin, HTMLReprMixin, VersionedMixin, BaseEstimator):
+class SemiPrivateLinear(
+    PublicModelMixin, ProgressMixin, HTMLReprMixin, VersionedMixin, BaseEstimator
+):
     """Base class of linear models.
 
     The class reads the inputs of `fit`, runs `fit_linear`, and stores only released values.

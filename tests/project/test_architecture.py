@@ -46,6 +46,7 @@ ALLOWED_IMPORTS = {
     "_internal.html_repr": {"_internal.html"},
     "_internal.redaction": {"_internal.threads"},
     "_internal.threads": set(),
+    "_internal.progress": set(),
     "_internal.reproducible": set(),
     "_internal.text": set(),
     "_internal.versions": {"exceptions"},
@@ -121,7 +122,8 @@ ALLOWED_IMPORTS = {
 SPLIT_PACKAGES = {"_internal", "privacy", "rules"}
 """Packages whose modules are components: budgets import no ledger, and rules no other rule."""
 
-EVERYWHERE = {"typing", "_internal.reproducible"}  # every component may import it
+# every component may import these
+EVERYWHERE = {"typing", "_internal.reproducible", "_internal.progress"}
 DEFERRED_IMPORTS = {
     "audit": {"plotting"},
     "privacy.budget": {"plotting"},
