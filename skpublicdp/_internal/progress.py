@@ -42,12 +42,6 @@ class _RunningFit:
 _RUNNING_FIT: ContextVar[_RunningFit | None] = ContextVar("running fit", default=None)
 
 
-def is_reported() -> bool:
-    """Indicate whether anyone receives the progress of this fit."""
-    fit = _RUNNING_FIT.get()
-    return LOGGER.isEnabledFor(logging.INFO) or (fit is not None and fit.task is not None)
-
-
 def report(event: str, who: str) -> None:
     """Report a privacy cost before the answer that it pays for is computed."""
     with _task(event, who, max_subtasks=0):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from skpublicdp._internal.progress import is_reported, report
+from skpublicdp._internal.progress import report
 from skpublicdp.accounting import (
     REPLACE_ONE,
     Approximate,
@@ -470,9 +470,8 @@ class Ledger:
         if not self._is_prepaid:
             line = ReceiptLine(name, event, proof, [] if sub_lines is None else sub_lines)
             self._lines.append(line)
-            if is_reported():
-                cost = line.to_mechanism(self.epsilon, self.delta)
-                report(f"{name}, epsilon = {cost.epsilon:.3g} on its own", self._who)
+            cost = line.to_mechanism(self.epsilon, self.delta)
+            report(f"{name}, epsilon = {cost.epsilon:.3g} on its own", self._who)
 
     def _charged_event(self) -> Event:
         """Return the event that is charged to the budget.
