@@ -27,13 +27,13 @@ from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED
 from skpublicdp.boosting.public_model import (
-    ROWWISE_ASSUMPTION,
     EstimatorModel,
     PublicModelMixin,
     TargetScale,
     check_classes,
     check_kind,
     check_rowwise,
+    fitted_model_lines,
     in_container_of,
     is_fitted,
 )
@@ -184,7 +184,7 @@ class SemiPrivateLinear(
             zero, unit = low / 2 + high / 2, high - low
             step = unit / SQUARED_MARGIN_UNITS
         column = ModelColumn(model.predict_margins, low, high, zero=zero, step=step, unit=unit)
-        return column, (ROWWISE_ASSUMPTION,)
+        return column, fitted_model_lines(self.public_model, self.budget)
 
     coef_: Floats
     intercept_: Any
