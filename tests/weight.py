@@ -20,6 +20,7 @@ MAX_NODES_PER_LINE = 7
 MIN_LINES_OF_DENSE = 6
 
 ALLOWED = {
+    (".", "internal docstrings"): [(1, "names of columns after a nameless step of a pipeline")],
     ("_internal", "internal docstrings"): [
         (12, "progress of fits, for a logger and scikit-learn's callbacks")
     ],
@@ -52,7 +53,10 @@ ALLOWED = {
         (2, "progress of fits, for a logger and scikit-learn's callbacks"),
         (6, "one idea per line"),
     ],
-    (".", "code"): [(10, "zones and labels of columns are those of public rows")],
+    (".", "code"): [
+        (2, "names of columns after a nameless step of a pipeline"),
+        (10, "zones and labels of columns are those of public rows"),
+    ],
     ("data", "code"): [
         (2, "progress of fits, for a logger and scikit-learn's callbacks"),
         (40, "zones and labels of columns are those of public rows"),
