@@ -85,7 +85,8 @@ def reported_fit(estimator: Any) -> Iterator[None]:
     The method that enters this context must be decorated with `with_callbacks`.
     """
     name, task = type(estimator).__name__, None
-    if hasattr(estimator, "set_callbacks"):
+    # scikit-learn's callbacks are experimental, so a fit without callbacks does not depend on them
+    if hasattr(estimator, "set_callbacks") and any("callback" in key for key in vars(estimator)):
         task = estimator._init_callback_context(max_subtasks=None)
         task.call_on_fit_task_begin(estimator=estimator)
     LOGGER.info("%s: fit starts", name)

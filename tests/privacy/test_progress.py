@@ -127,6 +127,15 @@ class TestCallbacks:
         assert tasks.shown == [None] * len(tasks.shown)  # no rows, labels or models
         assert not [name for name in vars(fitted) if "callback" in name and "_skl_" not in name]
 
+    def test_fits_without_callbacks_do_not_depend_on_them(self, monkeypatch):
+        """The interface is experimental: a later version of scikit-learn may change it."""
+        monkeypatch.setattr(SemiPrivateClassifier, "_init_callback_context", None)
+        model = SemiPrivateClassifier(epsilon=1, random_state=0)
+        assert model.fit(X, Y, X_public=X_PUBLIC).privacy_.epsilon == 1
+        with pytest.raises(TypeError):
+            model.set_callbacks(Tasks()).fit(X, Y, X_public=X_PUBLIC)
+        assert clone(model)._skl_callbacks
+
     def test_a_fit_that_fails_is_torn_down(self):
         tasks = Tasks()
         model = SemiPrivateClassifier(epsilon=1).set_callbacks(tasks)
