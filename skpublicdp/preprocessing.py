@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skpublicdp._internal.html_repr import HTMLReprMixin
 from skpublicdp._internal.parameters import all_or_nothing, check_parameters
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.redaction import call_or_raise
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.data.public_rows import (
@@ -76,7 +77,7 @@ def _has_output_container(wrapper: PublicFit) -> bool:
 _available_if_output_can_be_set: Callable[[_Method], _Method] = available_if(_has_output_container)
 
 
-class PublicFit(HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
+class PublicFit(ProgressMixin, HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
     """Fit a transformer on the public rows, and transform all rows with it.
 
     A scaler, an encoder or a selector that is fitted on private rows leaks statistics of these
@@ -283,10 +284,15 @@ class PublicFit(HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator):
     def _set_inner_output(self, transformer: Any) -> None:
         """Pass the setting of `set_output` to a transformer without names of output columns.
 
-        The result of any other transformer is converted by scikit-learn.
+        This includes pipelines in which one step has no names. The result of any other transformer
+        is converted by scikit-learn.
         """
         output = getattr(self, "_sklearn_output_config", {}).get("transform")
-        if output is not None and not hasattr(transformer, "get_feature_names_out"):
+        steps = [step for _, step in getattr(transformer, "steps", [("", transformer)])]
+        has_names = all(
+            hasattr(step, "get_feature_names_out") or step == "passthrough" for step in steps
+        )
+        if output is not None and not has_names:
             transformer.set_output(transform=output)
 
     def __sklearn_tags__(self) -> Any:

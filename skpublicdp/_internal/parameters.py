@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from sklearn.utils._param_validation import Interval, validate_parameter_constraints
 
+from skpublicdp._internal.progress import reported_fit, with_callbacks
 from skpublicdp._internal.threads import one_blas_thread
 from skpublicdp._internal.versions import VERSION_KEY
 from skpublicdp.accounting.filters import MAX_FIT_EPSILON
@@ -76,22 +77,23 @@ def check_values(constraints: dict[str, Any], values: dict[str, Any], *, caller:
 def all_or_nothing(fit: _Fit) -> _Fit:
     """Decorate a `fit` method so that an error restores all attributes of the estimator.
 
-    The decorator also limits BLAS to a single thread during the fit.
+    The decorator also limits BLAS to a single thread during the fit, and reports its progress.
     """
 
     @wraps(fit)
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        attributes = dict(vars(self))
-        try:
-            vars(self).pop(VERSION_KEY, None)  # of an earlier fit
-            with one_blas_thread:
-                return fit(self, *args, **kwargs)
-        except BaseException:
-            vars(self).clear()
-            vars(self).update(attributes)
-            raise
+        with reported_fit(self):
+            attributes = dict(vars(self))
+            try:
+                vars(self).pop(VERSION_KEY, None)  # of an earlier fit
+                with one_blas_thread:
+                    return fit(self, *args, **kwargs)
+            except BaseException:
+                vars(self).clear()
+                vars(self).update(attributes)
+                raise
 
-    return cast(_Fit, method)
+    return cast(_Fit, with_callbacks(method))
 
 
 def check_level(level: Any) -> float:

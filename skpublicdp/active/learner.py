@@ -23,6 +23,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Event, exact_fraction
 from skpublicdp.accounting.amplification import SUBSAMPLING_PROOF
@@ -71,7 +72,12 @@ from skpublicdp.typing import Codes, Floats, Mask
 
 
 class SubsamplingActiveLearner(
-    HTMLReprMixin, VersionedMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator
+    ProgressMixin,
+    HTMLReprMixin,
+    VersionedMixin,
+    BaseDelegatingClassifier,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     """Private active learner that queries a few labels in a large pool of private rows.
 

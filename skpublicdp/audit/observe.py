@@ -252,8 +252,10 @@ class Observation:
         An exception inside the context is stored in `failure` instead of being raised.
         """
         printed, records = io.StringIO(), _LogTexts()
-        root = logging.getLogger()
+        root, progress = logging.getLogger(), logging.getLogger("skpublicdp")
         root.addHandler(records)
+        level = progress.level
+        progress.setLevel(logging.INFO)  # the progress that a user may ask for is observable
         try:
             with (
                 warnings.catch_warnings(record=True) as caught,
@@ -267,6 +269,7 @@ class Observation:
                     self.failure = error
         finally:
             root.removeHandler(records)
+            progress.setLevel(level)
         self.shown["error"] = "" if self.failure is None else repr(self.failure)
         self.shown["warnings"] = [
             (warning.category.__name__, str(warning.message)) for warning in caught

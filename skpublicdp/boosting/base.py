@@ -20,6 +20,7 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.boosting.covariate_shift import NO_DRIFT
 from skpublicdp.boosting.explain import (
@@ -53,7 +54,9 @@ MAX_NAMED_COLUMNS = 3
 """Maximum number of columns that a `DriftWarning` names."""
 
 
-class SemiPrivateBoosting(PublicModelMixin, HTMLReprMixin, VersionedMixin, BaseEstimator):
+class SemiPrivateBoosting(
+    PublicModelMixin, ProgressMixin, HTMLReprMixin, VersionedMixin, BaseEstimator
+):
     """Base class of boosting estimators.
 
     The class reads the inputs of `fit`, runs `fit_boosting`, and stores only released values.

@@ -159,13 +159,6 @@ class PublicModelMixin:
         return copied
 
 
-ROWWISE_ASSUMPTION = (
-    "public_model was made without the private rows, and its prediction for a row depends on this "
-    "row alone"
-)
-"""Assumption about a fitted model, listed in the receipt."""
-
-
 def in_container_of(X_public: Any, schema: Schema) -> Schema:
     """Return the schema with the data frame library of `X_public`, if it is a data frame.
 
@@ -196,17 +189,22 @@ ROW_ALONE = "its prediction for a row depends on this row alone"
 
 
 def model_lines(public_margins: PublicMargins | None, budget: Any) -> tuple[str, ...]:
-    """Return the receipt lines about a public model of the user's class.
-
-    A private fit of this package is an earlier result of an adaptive sequence, so its rows may be
-    the private rows (docs/proofs/moments.md). The budget states whether it adds up both fits.
-    """
+    """Return the receipt lines about a public model of the user's class."""
     model = None if public_margins is None else public_margins.model
     if public_margins is None or not isinstance(model, EstimatorModel):
         return ()
     if not public_margins.is_given:
         return (f"public_model: {ROW_ALONE}",)
-    learner, steps, searches = unwrap_pipeline(model.estimator)
+    return fitted_model_lines(model.estimator, budget)
+
+
+def fitted_model_lines(estimator: Any, budget: Any) -> tuple[str, ...]:
+    """Return the receipt lines about a public model that was fitted before.
+
+    A private fit of this package is an earlier result of an adaptive sequence, so its rows may be
+    the private rows (docs/proofs/moments.md). The budget states whether it adds up both fits.
+    """
+    learner, steps, searches = unwrap_pipeline(estimator)
     receipt = getattr(learner, "privacy_", None)
     # `transformer_` marks a `PublicFit`, which is fitted to public rows only
     is_covered = not searches and all(hasattr(step, "transformer_") for _, step in steps)

@@ -24,6 +24,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.conformal.score_quantile import count_thresholds, draw_threshold, plan_quantile
@@ -139,7 +140,9 @@ def half_width_thresholds(n_thresholds: int, width: float) -> Floats:
     return np.append(width * (u * u * u), np.inf)
 
 
-class ConformalPredictor(HTMLReprMixin, VersionedMixin, MetaEstimatorMixin, BaseEstimator):
+class ConformalPredictor(
+    ProgressMixin, HTMLReprMixin, VersionedMixin, MetaEstimatorMixin, BaseEstimator
+):
     """Base class of the conformal estimators, which releases one quantile of conformity scores."""
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention

@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 from numpy.typing import ArrayLike
 
+from skpublicdp._internal.progress import pass_over_rows
 from skpublicdp.data.sources.arrow_readers import (
     ArrowStreamReader,
     DatasetReader,
@@ -380,7 +381,7 @@ class RowSource:
             message is withheld, since it may quote a private value.
         """
         plan = self._plan(f, columns, keep_dictionaries)
-        with contextlib.closing(self._results(plan, n_jobs)) as results:
+        with pass_over_rows(), contextlib.closing(self._results(plan, n_jobs)) as results:
             for result, failure in results:
                 if failure is not None:
                     raise failure
@@ -444,12 +445,13 @@ class RowSource:
             If a table does not contain integers.
         """
         plan = self._plan(f, columns, keep_dictionaries)
-        if self._runs_on_workers(plan.labels):
-            assert isinstance(self._reader, WorkerReader)
-            result, failure = self._reader.run_sum(plan.task, plan.columns, plan.labels)
-        else:
-            with contextlib.closing(self._results(plan, n_jobs)) as results:
-                result, failure = sum_tables(results)
+        with pass_over_rows():
+            if self._runs_on_workers(plan.labels):
+                assert isinstance(self._reader, WorkerReader)
+                result, failure = self._reader.run_sum(plan.task, plan.columns, plan.labels)
+            else:
+                with contextlib.closing(self._results(plan, n_jobs)) as results:
+                    result, failure = sum_tables(results)
         if failure is not None:
             raise failure
         return result

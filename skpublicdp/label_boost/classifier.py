@@ -21,6 +21,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Pure, exact_fraction
 from skpublicdp.base_learner import (
@@ -70,7 +71,12 @@ from skpublicdp.typing import Floats
 
 
 class LabelBoostClassifier(
-    HTMLReprMixin, VersionedMixin, BaseDelegatingClassifier, ClassifierMixin, BaseEstimator
+    ProgressMixin,
+    HTMLReprMixin,
+    VersionedMixin,
+    BaseDelegatingClassifier,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     """Private classifier for few labelled and many unlabelled rows, all of which are private.
 

@@ -22,6 +22,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import REPLACE_LABEL, Pure, Sensitivity, exact_fraction
 from skpublicdp.accounting.receipts import PUBLIC_FEATURES, receipt_for_labels
@@ -48,6 +49,7 @@ FEATURES_ARE_USED_TWICE = (
 
 
 class LabelPrivateClassifier(
+    ProgressMixin,
     DelegatingClassifier,
     HTMLReprMixin,
     VersionedMixin,

@@ -23,16 +23,17 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.boosting.loss import LOGISTIC, SQUARED
 from skpublicdp.boosting.public_model import (
-    ROWWISE_ASSUMPTION,
     EstimatorModel,
     PublicModelMixin,
     TargetScale,
     check_classes,
     check_kind,
     check_rowwise,
+    fitted_model_lines,
     in_container_of,
     is_fitted,
 )
@@ -57,7 +58,9 @@ MAX_EXPLAINED = 10
 """Maximum number of coefficients that are listed in the description of a model."""
 
 
-class SemiPrivateLinear(PublicModelMixin, HTMLReprMixin, VersionedMixin, BaseEstimator):
+class SemiPrivateLinear(
+    PublicModelMixin, ProgressMixin, HTMLReprMixin, VersionedMixin, BaseEstimator
+):
     """Base class of linear models.
 
     The class reads the inputs of `fit`, runs `fit_linear`, and stores only released values.
@@ -181,7 +184,7 @@ class SemiPrivateLinear(PublicModelMixin, HTMLReprMixin, VersionedMixin, BaseEst
             zero, unit = low / 2 + high / 2, high - low
             step = unit / SQUARED_MARGIN_UNITS
         column = ModelColumn(model.predict_margins, low, high, zero=zero, step=step, unit=unit)
-        return column, (ROWWISE_ASSUMPTION,)
+        return column, fitted_model_lines(self.public_model, self.budget)
 
     coef_: Floats
     intercept_: Any

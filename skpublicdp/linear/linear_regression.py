@@ -48,9 +48,10 @@ class SemiPrivateLinearRegression(StreamedScoreMixin, RegressorMixin, SemiPrivat
         rows. Values outside of declared bounds are clipped. If there are neither public rows nor
         bounds, columns are assumed to follow a standard normal distribution.
     public_model : estimator, default=None
-        Fitted regressor that was made without the private rows, and whose prediction for a row
-        depends on this row alone. Its predictions are one more column, "public model", and the
-        prior mean of the coefficients is the model itself. An unfitted estimator is refused.
+        Fitted regressor whose prediction for a row depends on this row alone. It must have been
+        trained without the private rows, or with privacy: the ε of its fit then adds up with that
+        of this fit. Its predictions are one more column, "public model", and the prior mean of the
+        coefficients is the model itself. An unfitted estimator is refused.
     random_state : int, numpy Generator or RandomState, default=None
         With ``None``, random numbers come from the operating system's secure generator. Any other
         value makes the fit reproducible, which is intended for tests and papers only, and is

@@ -23,6 +23,7 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Draw, exact_fraction
 from skpublicdp.base_learner import DelegatingClassifier, is_repeatable, mechanism_event
@@ -49,7 +50,12 @@ from skpublicdp.rules.population_guarantee import (
 
 
 class SemiPrivateSearchCV(
-    HTMLReprMixin, VersionedMixin, DelegatingClassifier, ClassifierMixin, BaseEstimator
+    ProgressMixin,
+    HTMLReprMixin,
+    VersionedMixin,
+    DelegatingClassifier,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     """Hyperparameter search over private classifiers that costs one (ε, δ) in total.
 

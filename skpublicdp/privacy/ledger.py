@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from skpublicdp._internal.progress import report
 from skpublicdp.accounting import (
     REPLACE_ONE,
     Approximate,
@@ -456,15 +457,21 @@ class Ledger:
                 ticket=self._ticket,
                 seeded=self._seeded,
             )
+            report(
+                f"epsilon = {float(root.epsilon):g} and delta = {float(root.delta):g} charged as "
+                f"entry {root._entry} of the budget",
+                self._who,
+            )
         elif self._ticket is not None and not root._spent:
             redeem_ticket(self._ticket)
         root._spent = self._spent = True
         # The option is chosen now, since the δ of a plan does not cover a choice after the event.
         self._remaining = options[0] if len(options) == 1 else max(options, key=mu_squared_price)
         if not self._is_prepaid:
-            self._lines.append(
-                ReceiptLine(name, event, proof, [] if sub_lines is None else sub_lines)
-            )
+            line = ReceiptLine(name, event, proof, [] if sub_lines is None else sub_lines)
+            self._lines.append(line)
+            cost = line.to_mechanism(self.epsilon, self.delta)
+            report(f"{name}, epsilon = {cost.epsilon:.3g} on its own", self._who)
 
     def _charged_event(self) -> Event:
         """Return the event that is charged to the budget.

@@ -28,6 +28,7 @@ from skpublicdp._internal.parameters import (
     check_level,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import REPLACE_ROW, Steps
@@ -71,7 +72,12 @@ from skpublicdp.typing import Floats, Mask
 
 
 class PAPQueryRelease(
-    ColumnMethodsMixin, HTMLReprMixin, VersionedMixin, TransformerMixin, BaseEstimator
+    ColumnMethodsMixin,
+    ProgressMixin,
+    HTMLReprMixin,
+    VersionedMixin,
+    TransformerMixin,
+    BaseEstimator,
 ):
     """Private estimates of the fraction of the population that satisfies each query in a class.
 

@@ -17,6 +17,7 @@ from skpublicdp._internal.parameters import (
     SPENDING_PARAMETERS,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import REPLACE_FEATURES, REPLACE_ONE, Draw, exact_fraction
 from skpublicdp.data.batch_predict import ScoreMixin
@@ -43,7 +44,9 @@ COVER_PARAMETERS: dict[str, Any] = {
 """Constraints on the parameters shared by all of these classifiers."""
 
 
-class CoverClassifier(ScoreMixin, HTMLReprMixin, VersionedMixin, ClassifierMixin, BaseEstimator):
+class CoverClassifier(
+    ScoreMixin, ProgressMixin, HTMLReprMixin, VersionedMixin, ClassifierMixin, BaseEstimator
+):
     """Base class of classifiers that draw one rule from a cover, using errors on private rows.
 
     `_fit` implements the complete fit. A subclass defines how to read its rows (`_read`), which

@@ -1,5 +1,6 @@
 """The public verifier: correct estimators hold, and every kind of seeded defect is detected."""
 
+import logging
 import math
 import re
 import warnings
@@ -297,6 +298,10 @@ def say(self, X, X_public, ledger):
     print("sum", X.sum())
 
 
+def log(self, X, X_public, ledger):
+    logging.getLogger("skpublicdp").info("sum %d", X.sum())
+
+
 def store(self, X, X_public, ledger):
     self.n_ones_ = int(X.sum())
 
@@ -352,6 +357,7 @@ DEFECTS = {
     "a warning": (with_defect(after=warn), "warnings"),
     "an error": (with_defect(after=fail), "distinguishable"),
     "printed": (with_defect(after=say), "printed"),
+    "logged": (with_defect(after=log), "printed"),
     "a count in an attribute": (with_defect(after=store), "n_ones_"),
     "a type in an attribute": (with_defect(after=store_type), "kind_"),
     "public rows are changed": (with_defect(after=publish), "arguments"),

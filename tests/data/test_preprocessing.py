@@ -1,5 +1,6 @@
 """PublicFit: the transformer sees public rows only, in every container and in pipelines."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -25,6 +26,7 @@ from sklearn.preprocessing import (
     OrdinalEncoder,
     StandardScaler,
 )
+from sklearn.utils.discovery import all_estimators
 
 from skpublicdp import PAPQueryRelease, PublicFit, SemiPrivateClassifier
 from skpublicdp.exceptions import NoPublicDataWarning, SlicedPublicDataWarning
@@ -252,6 +254,36 @@ def test_set_output_of_a_function_without_names(library):
     assert step.set_output(transform="default").transformer_._sklearn_output_config == {
         "transform": "default"
     }
+
+
+@pytest.mark.filterwarnings("ignore")  # few rows give numerical warnings
+def test_set_output_of_every_transformer():
+    """Frames are those that scikit-learn's transformer returns if it is fitted to the same rows."""
+    table = pd.DataFrame(np.random.default_rng(0).integers(0, 4, (40, 3)) * 1.0, columns=[*"abc"])
+    transformers = [
+        make_pipeline(FunctionTransformer(np.abs), StandardScaler()),
+        make_pipeline("passthrough", StandardScaler()),
+        make_column_transformer((StandardScaler(), ["a"]), remainder="passthrough"),
+    ]
+    for _, kind in all_estimators("transformer"):
+        required = inspect.Parameter.empty
+        parameters = inspect.signature(kind).parameters.values()
+        if all(parameter.default is not required for parameter in parameters):
+            transformer = kind()
+            seeded = {"random_state": 0} if "random_state" in transformer.get_params() else {}
+            transformers.append(transformer.set_params(**seeded))
+    n_compared = 0
+    for transformer in transformers:
+        try:
+            expected = clone(transformer).set_output(transform="pandas").fit(table[:25])
+            frame = expected.transform(table)
+        except (TypeError, ValueError, AttributeError):  # text only, sparse output, labels, ...
+            continue
+        step = PublicFit(transformer).set_output(transform="pandas")
+        result = step.fit(table, X_public=table[:25].copy()).transform(table)
+        pd.testing.assert_frame_equal(result, frame)
+        n_compared += 1
+    assert n_compared > 40
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,20 @@ class TestPublicModel:
         assert any("public_model was made without" in line for line in learner.privacy_.assumptions)
         assert clone(learner).public_model is learner.public_model
 
+    def test_a_private_model_adds_up(self):
+        budget = PrivacyBudget(3, 1e-5, for_tests=True)
+        first, second = (
+            SemiPrivateLogisticRegression(epsilon=epsilon, budget=budget, random_state=0)
+            for epsilon in (0.25, 1)
+        )
+        y = self.labels(self.ROWS)
+        first.fit(self.ROWS, y, X_public=self.PUBLIC_ROWS)
+        second.set_params(public_model=first).fit(self.ROWS, y, X_public=self.PUBLIC_ROWS)
+        text = " | ".join(second.privacy_.assumptions)
+        assert "a private fit with (ε, δ) = (0.25, 1e-06), which adds up" in text
+        assert "both are entries of the same budget (that of public_model is 1)" in text
+        assert "without the private rows" not in text
+
     def test_outcomes(self):
         learner = SemiPrivateLinearRegression(
             epsilon=1, outcome_bounds=(-6, 10), public_model=Mean(), random_state=0

@@ -196,6 +196,16 @@ MUTANTS = (
         RULE,
     ),
     Patch(
+        "a log with an exact sum",
+        LEAK,
+        "Ledger.add_noise",
+        """def replacement(self, table, *args, **options):
+    report(str(table.sum()), self._who)
+    return original(self, table, *args, **options)
+""",
+        ("SemiPrivateLogisticRegression",),
+    ),
+    Patch(
         "a draw with the sensitivity of a single row per person",
         SENSITIVITY,
         "Ledger.draw",

@@ -37,6 +37,7 @@ GUIDES = (
         "getting_started",
         "glossary",
         "sharp_edges",
+        "text_and_codes",
         "what_is_differential_privacy",
     ),
     "why_believe_it",

@@ -8,7 +8,12 @@ import pytest
 from tests import ROOT
 
 PAGE = ROOT / "docs" / "user_guide" / "operations.md"
-PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("*/*.md")]
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "tests" / "messages.txt",
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "docs").glob("*/*.md"),
+]
 FROM_AN_INDEX = re.compile(r"pip install (?:-U |--upgrade )?'?skpublicdp\b")
 
 pytestmark = pytest.mark.skipif(

@@ -45,7 +45,8 @@ def commands(job):
 
 def versions(job):
     """Return the Python versions of a job."""
-    pinned = [step["with"]["python-version"] for step in job["steps"] if "with" in step]
+    settings = [step.get("with", {}) for step in job["steps"]]
+    pinned = [given["python-version"] for given in settings if "python-version" in given]
     matrix = job.get("strategy", {}).get("matrix", {}).get("python", [])
     if image := re.fullmatch(r"python:([\d.]+)", job.get("container", "")):
         pinned.append(image[1])
@@ -71,7 +72,7 @@ def test_the_python_versions_are_those_of_the_package():
     supported = classified_versions()
     assert versions(jobs()["tests, test"]) == supported
     assert all(set(versions(job)) <= set(supported) for job in jobs().values())
-    assert all(versions(job) for job in jobs().values())
+    assert all(versions(job) for job in jobs().values() if commands(job))
     oldest = supported[0]
     assert PROJECT["project"]["requires-python"] == f">={oldest}"
     assert PROJECT["tool"]["mypy"]["python_version"] == oldest
@@ -81,6 +82,36 @@ def test_the_python_versions_are_those_of_the_package():
 def test_jobs_may_only_read():
     for path in (GITHUB / "workflows").glob("*.yml"):
         assert read(path)["permissions"] == {"contents": "read"}
+
+
+def test_only_the_release_may_write():
+    """It attests what it has built, and publishes it only for a tag, without a stored password."""
+    wanted = {name: job["permissions"] for name, job in jobs().items() if "permissions" in job}
+    assert wanted == {
+        "release, build": {"contents": "read", "id-token": "write", "attestations": "write"},
+        "release, publish": {"id-token": "write"},
+    }
+    publish = jobs()["release, publish"]
+    assert publish["needs"] == "build"
+    assert publish["if"] == "github.event_name == 'push' && github.ref_type == 'tag'"
+    assert "secrets" not in (GITHUB / "workflows" / "release.yml").read_text(encoding="utf-8")
+
+
+def test_the_release_attests_and_publishes_what_it_has_built():
+    build, publish = jobs()["release, build"]["steps"], jobs()["release, publish"]["steps"]
+    called = [line.split()[1] for line in commands(jobs()["release, build"])]
+    assert called == ["wheel", "sbom"]
+    packages = "dist/*.whl\ndist/*.tar.gz\n"
+    attested = [step["with"] for step in build if "actions/attest" in step.get("uses", "")]
+    assert [given["subject-path"] for given in attested] == [packages, packages]
+    assert attested[1]["sbom-path"] == "dist/sbom.json"
+    assert {"name": "packages", "path": packages} in [step.get("with") for step in build]
+    assert publish[0]["with"] == {"name": "packages", "path": "dist"}
+
+
+def test_actions_are_pinned():
+    steps = [step for job in jobs().values() for step in job["steps"] if "uses" in step]
+    assert all(re.search(r"@(v\d+|release/v\d+|[0-9a-f]{40})$", step["uses"]) for step in steps)
 
 
 def test_the_source_archive_has_no_workflows():

@@ -21,8 +21,8 @@ def explain_missing(package: str, extra: str) -> Iterator[None]:
         is_missing = False
     if is_missing:
         raise ImportError(
-            f"{package} must be installed to read these rows. Run `pip install "
-            f"'skpublicdp[{extra}]'`."
+            f"{package} must be installed to read these rows. Run `pip install '.[{extra}]'` in "
+            "the folder of the sources."
         )
 
 
