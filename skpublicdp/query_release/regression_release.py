@@ -32,8 +32,9 @@ from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.query_release.second_moments import (
     RowCoordinates,
     SecondMoments,
-    correlations,
-    least_squares,
+    correlation_intervals,
+    finest_coordinates,
+    regression_intervals,
     release_second_moments,
 )
 
@@ -206,9 +207,10 @@ class RegressionRelease(HTMLReprMixin, VersionedMixin, BaseEstimator):
             clamp=True,
             use_reference=True,
         )
-        ledger.read(rows.n_private, rows.n_public)
         bounds = _public_bounds(rows)
-        self._moments = release_second_moments(rows, RowCoordinates(rows.schema, bounds), ledger)
+        coordinates = finest_coordinates(RowCoordinates(rows.schema, bounds), ledger)
+        ledger.read(rows.n_private, rows.n_public)
+        self._moments = release_second_moments(rows, coordinates, ledger)
         self.bounds_ = {}
         for position, (low, high) in bounds.items():
             offset = rows.schema.columns[position].offset
@@ -276,7 +278,7 @@ class RegressionRelease(HTMLReprMixin, VersionedMixin, BaseEstimator):
             columns = list(dict.fromkeys(schema.position(name) for name in names))
         if position in columns:
             raise ValueError(f"The outcome {y} must not be among the columns of `on`.")
-        names, values = least_squares(self._moments, target, columns, check_level(level))
+        names, values = regression_intervals(self._moments, target, columns, check_level(level))
         return self._frame({"name": names}, values, "coefficient")
 
     def correlation(self, level: float | Fraction = 0.95) -> Any:
@@ -307,7 +309,7 @@ class RegressionRelease(HTMLReprMixin, VersionedMixin, BaseEstimator):
                 f"Correlations require two numeric columns, but X has {len(columns)}. Tables of "
                 "categorical columns are released by PAPQueryRelease."
             )
-        values = correlations(self._moments, columns.tolist(), check_level(level))
+        values = correlation_intervals(self._moments, columns.tolist(), check_level(level))
         names = np.array(schema.names, dtype=object)[columns]
         first, second = np.triu_indices(len(columns), 1)
         pairs = {"first": names[first], "second": names[second]}

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skpublicdp.accounting import Gaussian, Noise, Sensitivity
+from skpublicdp.accounting import Gaussian, Sensitivity
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.schema import Schema
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
@@ -169,32 +169,33 @@ class SecondMoments:
             matrices[:, 0, 0] = corner
             for group in indicators:
                 counts = (matrices[:, group, group] + 2 * matrices[:, 0, group]) / 3
+                counts += (corner - counts.sum(axis=1, keepdims=True)) / len(group)
                 matrices[:, group[:, None], group] = 0
                 matrices[:, group, group] = counts
                 matrices[:, 0, group] = matrices[:, group, 0] = counts
         return matrices
 
 
-def release_second_moments(
-    rows: Dataset, coordinates: RowCoordinates, ledger: Ledger
-) -> SecondMoments:
-    """Release the second moments of the private rows, spending the ledger's entire budget.
+def finest_coordinates(coordinates: RowCoordinates, ledger: Ledger) -> RowCoordinates:
+    """Return the coordinates with the finest grid for which the noise can be drawn.
 
-    Numbers are rounded to the finest grid for which the noise can be drawn.
-
-    Raises
-    ------
-    ValueError
-        If the noise is too large to be drawn. In this case, nothing is charged.
+    The grid depends on the budget and on the number of columns alone.
     """
-    noise: Noise = ledger.noise
-    while not noise_is_representable(noise, ledger.for_person(coordinates.sensitivity)):
+    while not noise_is_representable(ledger.noise, ledger.for_person(coordinates.sensitivity)):
         if coordinates.units == MIN_UNITS:
             raise ValueError(
                 f"The noise of the second moments of {len(coordinates.columns)} columns is too "
                 f"large to be drawn at epsilon = {float(ledger.epsilon):g}. Release fewer columns."
             )
         coordinates = replace(coordinates, units=coordinates.units // 2)
+    return coordinates
+
+
+def release_second_moments(
+    rows: Dataset, coordinates: RowCoordinates, ledger: Ledger
+) -> SecondMoments:
+    """Release the second moments of the private rows, spending the ledger's entire budget."""
+    noise = ledger.noise
     noisy = ledger.add_noise(
         rows.fold(lambda X, _: coordinates.sums(X)),
         coordinates.sensitivity,
@@ -225,7 +226,7 @@ PUBLIC_ROWS_PER_COEFFICIENT = 5
 """Smallest number of public rows per coefficient that determine the shape of sampling errors."""
 
 
-def least_squares(
+def regression_intervals(
     moments: SecondMoments, target: int, columns: Sequence[int], level: float
 ) -> tuple[list[str], Floats]:
     """Return names, and the coefficients with their lower and upper ends, shape (k, 3).
@@ -241,42 +242,39 @@ def least_squares(
     own = next(column for column in layout.columns if target in column)
     coordinates = np.concatenate([[0], *(layout.columns[c] for c in columns), own])
     estimate = moments.block(coordinates)
+    groups = [np.flatnonzero(np.isin(coordinates, layout.columns[c])) for c in columns]
     regressors = [0]
-    for position in columns:
-        group = np.flatnonzero(np.isin(coordinates, layout.columns[position]))
-        if len(group) == 1:
-            regressors.append(group[0])
-            continue
+    for group in groups:
         counts = estimate[0, group]
         has_coefficient = counts > MIN_COUNT * moments.noise_sd
         has_coefficient[np.argmax(counts)] = False  # the reference
-        regressors += group[has_coefficient].tolist()
+        regressors += (group[has_coefficient] if len(group) > 1 else group).tolist()
     outcome = int(np.flatnonzero(coordinates == target)[0])
     to_units, shift = _to_user_units(moments, coordinates[regressors], target)
 
     def solve(matrices: Floats) -> tuple[Floats, Floats, Floats]:
         """Return coefficients, inverse matrices of the regressors, and residual variances."""
         products = matrices[:, regressors, outcome]
-        inverses = np.linalg.inv(matrices[:, regressors][:, :, regressors])
+        inverses: Floats = np.linalg.inv(matrices[:, regressors][:, :, regressors])
         coefficients = np.einsum("dij,dj->di", inverses, products)
         explained = np.einsum("di,di->d", coefficients, products)
-        residual = matrices[:, outcome, outcome] - explained
-        return coefficients, inverses, np.maximum(residual, 0) / moments.n
+        residual_squares = matrices[:, outcome, outcome] - explained
+        residual_variances: Floats = np.maximum(residual_squares, 0) / moments.n
+        return coefficients, inverses, residual_variances
 
     centre = solve(estimate[None])[0][0]
     inflation = _sampling_inflation(moments, coordinates[regressors], target, centre, to_units)
     generator = np.random.default_rng(1)
     simulated = []
     for matrices in moments.draws(coordinates, level):
-        coefficients, inverses, residual_variance = solve(matrices)
+        coefficients, inverses, residual_variances = solve(matrices)
         unit_variances = np.einsum("ij,djk,ik->di", to_units, inverses, to_units, optimize=True)
-        variances = np.maximum(unit_variances, 0) * (residual_variance[:, None] * inflation)
-        values = coefficients @ to_units.T + np.sqrt(variances) * generator.normal(
-            size=unit_variances.shape
-        )
-        # a negative variance of a regressor: the noise exceeds what determines the coefficient
-        signs = generator.choice([-np.inf, np.inf], unit_variances.shape)
-        simulated.append(np.where(unit_variances > 0, values, signs))
+        variances = residual_variances[:, None] * inflation * np.maximum(unit_variances, 0)
+        sampling_errors = np.sqrt(variances) * generator.normal(size=variances.shape)
+        drawn = coefficients @ to_units.T + sampling_errors
+        # if the variance is negative, the noise exceeds what determines the coefficient
+        signs = generator.choice([-np.inf, np.inf], drawn.shape)
+        simulated.append(np.where(unit_variances > 0, drawn, signs))
     low, high = _ends(np.concatenate(simulated), level)
     values = to_units @ centre
     values[~np.isfinite(high - low)] = np.nan
@@ -335,7 +333,7 @@ def _sampling_inflation(
     return rows_per_person * np.maximum(ratios, 1)
 
 
-def correlations(moments: SecondMoments, columns: Sequence[int], level: float) -> Floats:
+def correlation_intervals(moments: SecondMoments, columns: Sequence[int], level: float) -> Floats:
     """Return the correlations of all pairs of numeric columns, with intervals, shape (n_pairs, 3).
 
     The pairs are in the order of the upper triangle of the correlation matrix.
