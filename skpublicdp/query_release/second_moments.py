@@ -75,11 +75,11 @@ class RowCoordinates:
     @property
     def sensitivity(self) -> Sensitivity:
         """Sensitivity of the sums of products to the replacement of a row."""
-        n_groups = len(self.schema.columns) - len(self.bounds)
-        length = 1 + len(self.schema.columns)  # squared length of a row is at most this
-        absolute = self.units**2 * (length * length + length - 2)
-        changed_squares = len(self.bounds) + 2 * n_groups
-        squared = self.units**4 * (2 * length * length + changed_squares) // 2
+        n_columns, n_numbers = len(self.schema.columns), len(self.bounds)
+        n_categorical = n_columns - n_numbers
+        absolute = self.units**2 * (n_columns * (n_columns + 2) + n_categorical)
+        changed_squares = n_numbers + 2 * n_categorical
+        squared = self.units**4 * (2 * (1 + n_columns) ** 2 + changed_squares) // 2
         return Sensitivity(absolute, squared)
 
     def integers(self, rows: Floats) -> Integers:
@@ -255,7 +255,8 @@ def regression_intervals(
     def solve(matrices: Floats) -> tuple[Floats, Floats, Floats]:
         """Return coefficients, inverse matrices of the regressors, and residual variances."""
         products = matrices[:, regressors, outcome]
-        inverses: Floats = np.linalg.inv(matrices[:, regressors][:, :, regressors])
+        squares = matrices[:, regressors][:, :, regressors]
+        inverses = np.asarray(np.linalg.inv(squares), dtype=np.float64)
         coefficients = np.einsum("dij,dj->di", inverses, products)
         explained = np.einsum("di,di->d", coefficients, products)
         residual_squares = matrices[:, outcome, outcome] - explained

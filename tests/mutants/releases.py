@@ -258,4 +258,30 @@ MUTANTS = (
 """,
         ("private_scores, outcomes, pure",),
     ),
+    Mutant(
+        "second moments with the sensitivity of an added row",
+        SENSITIVITY,
+        "query_release/second_moments.py",
+        "(2 * (1 + n_columns) ** 2 + changed_squares) // 2\n",
+        "(2 * (1 + n_columns) ** 2 + changed_squares) // 4\n",
+        ("RegressionRelease, categories",),
+    ),
+    Mutant(
+        "second moments of numbers scaled by the largest private number",
+        SENSITIVITY,
+        "query_release/second_moments.py",
+        "to_units(values, *self.bounds[position], self.units)\n",
+        "to_units(values, self.bounds[position][0], values.max() + 1, self.units)\n",
+        ("RegressionRelease",),
+    ),
+    Mutant(
+        "released second moments with the exact number of rows of a category",
+        UNPAID,
+        "query_release/second_moments.py",
+        "    matrix += np.triu(matrix, 1).T\n",
+        """    matrix += np.triu(matrix, 1).T
+    matrix[-1, -1] = rows.fold(lambda X, _: coordinates.sums(X))[-1]
+""",
+        ("RegressionRelease, categories",),
+    ),
 )
