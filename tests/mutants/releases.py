@@ -280,7 +280,7 @@ MUTANTS = (
         "query_release/second_moments.py",
         "    matrix += np.triu(matrix, 1).T\n",
         """    matrix += np.triu(matrix, 1).T
-    matrix[-1, -1] = rows.fold(lambda X, _: coordinates.sums(X))[-1]
+    matrix[2, 2] = rows.fold(lambda X, _: np.array([np.count_nonzero(X[:, -1] == 0)]))[0]
 """,
         ("RegressionRelease, categories",),
     ),
