@@ -121,8 +121,11 @@ class RegressionRelease(HTMLReprMixin, VersionedMixin, BaseEstimator):
     >>> bounds = {"income": (0, 70), "age": (18, 70)}
     >>> release = RegressionRelease(bounds=bounds, random_state=0)
     >>> release = release.fit(X[200:], X_public=X[:200])
-    >>> release.regression("income", on=["age", "sex"]).round(2)
+    >>> print(release.regression("income", on=["age", "sex"]).round(2))
               name  coefficient    low   high
+    0  (intercept)        14.29  13.74  14.81
+    1          age         0.49   0.48   0.51
+    2        sex=f        -4.13  -4.38  -3.86
     """
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention

@@ -267,11 +267,14 @@ MUTANTS = (
         ("RegressionRelease, categories",),
     ),
     Mutant(
-        "second moments of numbers scaled by the largest private number",
-        SENSITIVITY,
-        "query_release/second_moments.py",
-        "to_units(values, *self.bounds[position], self.units)\n",
-        "to_units(values, self.bounds[position][0], values.max() + 1, self.units)\n",
+        "second moments with bounds up to the largest private number",
+        STRUCTURE,
+        "query_release/regression_release.py",
+        "        bounds = _public_bounds(rows)\n",
+        """        bounds = _public_bounds(rows)
+        largest = rows.fold(lambda X, _: np.ceil(X.max(axis=0)).astype(np.int64))
+        bounds = {p: (low, max(low + 1, largest[p])) for p, (low, _) in bounds.items()}
+""",
         ("RegressionRelease",),
     ),
     Mutant(
