@@ -320,12 +320,13 @@ class RegressionRelease(HTMLReprMixin, VersionedMixin, BaseEstimator):
 
     def _frame(self, labels: dict[str, Any], values: Any, name: str) -> Any:
         """Return labels and intervals as a frame of the library of `X`, or as a dict."""
-        arrays = {key: np.array(column, dtype=object) for key, column in labels.items()}
-        arrays |= dict(zip((name, "low", "high"), values.T, strict=True))
+        estimates, low, high = values.T
+        columns = {key: np.array(column, dtype=object) for key, column in labels.items()}
+        columns |= {name: estimates, "low": low, "high": high}
         library = self._moments.coordinates.schema.container.library
         if library is None:
-            return arrays
-        return Container(library, tuple(arrays)).build(list(arrays.values()))
+            return columns
+        return Container(library, tuple(columns)).build(list(columns.values()))
 
 
 def _public_bounds(rows: Dataset) -> dict[int, tuple[float, float]]:

@@ -77,22 +77,25 @@ class RowCoordinates:
         """Sensitivity of the sums of products to the replacement of a row."""
         n_columns, n_numbers = len(self.schema.columns), len(self.bounds)
         n_categorical = n_columns - n_numbers
-        absolute = self.units**2 * (n_columns * (n_columns + 2) + n_categorical)
+        n_changed = n_columns * (n_columns + 2) + n_categorical
         changed_squares = n_numbers + 2 * n_categorical
-        squared = self.units**4 * (2 * (1 + n_columns) ** 2 + changed_squares) // 2
-        return Sensitivity(absolute, squared)
+        twice_squared = 2 * (1 + n_columns) ** 2 + changed_squares
+        squared = self.units**4 * twice_squared // 2
+        return Sensitivity(self.units**2 * n_changed, squared)
 
     def integers(self, rows: Floats) -> Integers:
         """Return the coordinates of encoded rows as integers, shape (n, n_coordinates)."""
-        integers = np.zeros((len(rows), self.n_coordinates), dtype=np.int64)
+        n = len(rows)
+        integers = np.zeros((n, self.n_coordinates), dtype=np.int64)
         integers[:, 0] = self.units
         for position, coordinates in enumerate(self.columns):
-            values = rows[:, position]
+            values, first = rows[:, position], coordinates[0]
             if position in self.bounds:
-                scaled = to_units(values, *self.bounds[position], self.units)
-                integers[:, coordinates[0]] = scaled
+                low, high = self.bounds[position]
+                integers[:, first] = to_units(values, low, high, self.units)
             else:
-                integers[np.arange(len(rows)), coordinates[0] + values.astype(np.intp)] = self.units
+                own_category = first + values.astype(np.intp)
+                integers[np.arange(n), own_category] = self.units
         return integers
 
     def sums(self, rows: Floats) -> Integers:
@@ -131,16 +134,18 @@ class SecondMoments:
         """
         estimate, k = self.block(coordinates), len(coordinates)
         generator = np.random.default_rng(0)
-        draw = generator.normal if self.is_gaussian else generator.laplace
-        scale = self.noise_sd if self.is_gaussian else self.noise_sd / math.sqrt(2)
-        upper = np.triu_indices(k)
+        draw, scale = generator.normal, self.noise_sd
+        if not self.is_gaussian:
+            draw, scale = generator.laplace, self.noise_sd / math.sqrt(2)
+        first, second = np.triu_indices(k)
+        batch = max(1, CELLS_PER_BATCH // k**2)
         n_left = math.ceil(2 * DRAWS_PER_TAIL / (1 - level))
         while n_left:
-            size = min(n_left, max(1, CELLS_PER_BATCH // k**2))
+            size = min(n_left, batch)
             n_left -= size
             noise = np.zeros((size, k, k))
-            noise[:, upper[0], upper[1]] = draw(0, scale, (size, len(upper[0])))
-            noise += np.triu(noise, 1).transpose(0, 2, 1)
+            noise[:, first, second] = draw(0, scale, (size, len(first)))
+            noise[:, second, first] = noise[:, first, second]
             yield estimate - self._consistent(noise, coordinates, 0.0)
 
     def _consistent(self, matrices: Floats, coordinates: Integers, corner: float) -> Floats:
@@ -219,7 +224,7 @@ def release_second_moments(
     )
 
 
-MIN_COUNT = 5.0
+MIN_COUNT_IN_SDS = 5.0
 """Smallest released count of a category with a coefficient, in standard deviations of noise."""
 
 PUBLIC_ROWS_PER_COEFFICIENT = 5
@@ -246,7 +251,7 @@ def regression_intervals(
     regressors = [0]
     for group in groups:
         counts = estimate[0, group]
-        has_coefficient = counts > MIN_COUNT * moments.noise_sd
+        has_coefficient = counts > MIN_COUNT_IN_SDS * moments.noise_sd
         has_coefficient[np.argmax(counts)] = False  # the reference
         regressors += (group[has_coefficient] if len(group) > 1 else group).tolist()
     outcome = int(np.flatnonzero(coordinates == target)[0])
@@ -259,9 +264,9 @@ def regression_intervals(
         inverses = np.asarray(np.linalg.inv(squares), dtype=np.float64)
         coefficients = np.einsum("dij,dj->di", inverses, products)
         explained = np.einsum("di,di->d", coefficients, products)
-        residual_squares = matrices[:, outcome, outcome] - explained
-        residual_variances: Floats = np.maximum(residual_squares, 0) / moments.n
-        return coefficients, inverses, residual_variances
+        total = matrices[:, outcome, outcome]
+        residual_squares: Floats = np.maximum(total - explained, 0)
+        return coefficients, inverses, residual_squares / moments.n
 
     centre = solve(estimate[None])[0][0]
     inflation = _sampling_inflation(moments, coordinates[regressors], target, centre, to_units)
@@ -299,14 +304,18 @@ def _to_user_units(
 
     The shift is added to the intercept.
     """
-    middles, halves = np.zeros(len(moments.matrix)), np.ones(len(moments.matrix))
-    for position, (low, high) in moments.coordinates.bounds.items():
-        coordinate = moments.coordinates.columns[position][0]
-        offset = moments.coordinates.schema.columns[position].offset
+    layout = moments.coordinates
+    middles = np.zeros(layout.n_coordinates)
+    halves = np.ones(layout.n_coordinates)
+    for position, (low, high) in layout.bounds.items():
+        coordinate = layout.columns[position][0]
+        offset = layout.schema.columns[position].offset
         middles[coordinate] = low / 2 + high / 2 + offset
         halves[coordinate] = high / 2 - low / 2
-    to_units = np.diag(halves[target] / halves[coordinates])
-    to_units[0, 1:] = -to_units.diagonal()[1:] * middles[coordinates[1:]]
+    factors = halves[target] / halves[coordinates]
+    in_intercept = factors * middles[coordinates]
+    to_units = np.diag(factors)
+    to_units[0, 1:] = -in_intercept[1:]
     return to_units, float(middles[target])
 
 
@@ -326,11 +335,15 @@ def _sampling_inflation(
     public = moments.public[:, coordinates]
     if len(public) < PUBLIC_ROWS_PER_COEFFICIENT * len(coordinates):
         return np.full(len(coordinates), rows_per_person)
-    residuals = moments.public[:, target] - public @ coefficients
-    influence = public @ np.linalg.pinv(public.T @ public) @ to_units.T  # (m, k)
-    robust = (influence**2).T @ residuals**2
-    plain = (influence**2).sum(axis=0) * np.mean(residuals**2)
-    ratios = np.divide(robust, plain, out=np.ones(len(plain)), where=plain > 0)
+    predicted = public @ coefficients
+    squared_residuals = (moments.public[:, target] - predicted) ** 2
+    inverse = np.linalg.pinv(public.T @ public)
+    influence = public @ inverse @ to_units.T  # (m, k)
+    squared_influence = influence**2
+    robust = squared_residuals @ squared_influence
+    plain = squared_residuals.mean() * squared_influence.sum(axis=0)
+    ratios = np.ones(len(coordinates))
+    np.divide(robust, plain, out=ratios, where=plain > 0)
     return rows_per_person * np.maximum(ratios, 1)
 
 
@@ -345,12 +358,15 @@ def correlation_intervals(moments: SecondMoments, columns: Sequence[int], level:
     def correlate(matrices: Floats) -> tuple[Floats, Floats]:
         """Return correlations, and a mask of those of two columns that vary beyond the noise."""
         means = matrices[:, 0, 1:] / moments.n
-        covariances = matrices[:, 1:, 1:] / moments.n - means[:, :, None] * means[:, None]
+        squared_means = means[:, :, None] * means[:, None]
+        covariances = matrices[:, 1:, 1:] / moments.n - squared_means
         variances = np.einsum("dii->di", covariances)
+        is_positive = variances > 0
+        is_known = is_positive[:, first] & is_positive[:, second]
         product = variances[:, first] * variances[:, second]
-        is_known = np.minimum(variances[:, first], variances[:, second]) > 0
         deviation = np.sqrt(np.where(is_known, product, 1))
-        return np.clip(covariances[:, first, second] / deviation, -1, 1), is_known
+        ratios = covariances[:, first, second] / deviation
+        return np.clip(ratios, -1, 1), is_known
 
     values, is_known = (result[0] for result in correlate(moments.block(coordinates)[None]))
     sampling_sd = np.sqrt(_correlation_variances(moments, coordinates[1:], values))
@@ -371,12 +387,13 @@ def _correlation_variances(moments: SecondMoments, coordinates: Integers, values
     """
     variances = (1 - values**2) ** 2
     public = moments.public[:, coordinates]
-    deviations = public.std(axis=0) if len(public) > 1 else np.zeros(len(coordinates))
-    if len(public) >= PUBLIC_ROWS_PER_COEFFICIENT * len(coordinates) and deviations.all():
-        scores = (public - public.mean(axis=0)) / deviations
+    is_enough = len(public) >= PUBLIC_ROWS_PER_COEFFICIENT * len(coordinates)
+    if is_enough and np.ptp(public, axis=0).all():
+        scores = (public - public.mean(axis=0)) / public.std(axis=0)
         first, second = np.triu_indices(len(coordinates), 1)
-        correlation = (scores[:, first] * scores[:, second]).mean(axis=0)
+        products = scores[:, first] * scores[:, second]
         squares = scores[:, first] ** 2 + scores[:, second] ** 2
-        influence = scores[:, first] * scores[:, second] - correlation * squares / 2
-        variances = np.maximum(variances, (influence**2).mean(axis=0))
+        influence = products - products.mean(axis=0) * squares / 2
+        of_public = (influence**2).mean(axis=0)
+        variances = np.maximum(variances, of_public)
     return variances / moments.persons

@@ -262,8 +262,8 @@ MUTANTS = (
         "second moments with the sensitivity of an added row",
         SENSITIVITY,
         "query_release/second_moments.py",
-        "(2 * (1 + n_columns) ** 2 + changed_squares) // 2\n",
-        "(2 * (1 + n_columns) ** 2 + changed_squares) // 4\n",
+        "        squared = self.units**4 * twice_squared // 2\n",
+        "        squared = self.units**4 * twice_squared // 4\n",
         ("RegressionRelease, categories",),
     ),
     Mutant(
