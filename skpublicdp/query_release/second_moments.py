@@ -255,7 +255,7 @@ def regression_intervals(
         has_coefficient[np.argmax(counts)] = False  # the reference
         regressors += (group[has_coefficient] if len(group) > 1 else group).tolist()
     outcome = int(np.flatnonzero(coordinates == target)[0])
-    to_units, shift = _to_user_units(moments, coordinates[regressors], target)
+    to_zero, factors, shift = _user_units(moments, coordinates[regressors], target)
 
     def solve(matrices: Floats) -> tuple[Floats, Floats, Floats]:
         """Return coefficients, inverse matrices of the regressors, and residual variances."""
@@ -269,23 +269,24 @@ def regression_intervals(
         return coefficients, inverses, residual_squares / moments.n
 
     centre = solve(estimate[None])[0][0]
-    inflation = _sampling_inflation(moments, coordinates[regressors], target, centre, to_units)
+    inflation = _sampling_inflation(moments, coordinates[regressors], target, centre, to_zero)
     generator = np.random.default_rng(1)
     simulated = []
     for matrices in moments.draws(coordinates, level):
         coefficients, inverses, residual_variances = solve(matrices)
-        unit_variances = np.einsum("ij,djk,ik->di", to_units, inverses, to_units, optimize=True)
+        unit_variances = np.einsum("ij,djk,ik->di", to_zero, inverses, to_zero, optimize=True)
         variances = residual_variances[:, None] * inflation * np.maximum(unit_variances, 0)
         sampling_errors = np.sqrt(variances) * generator.normal(size=variances.shape)
-        drawn = coefficients @ to_units.T + sampling_errors
+        drawn = coefficients @ to_zero.T + sampling_errors
         # if the variance is negative, the noise exceeds what determines the coefficient
         signs = generator.choice([-np.inf, np.inf], drawn.shape)
         simulated.append(np.where(unit_variances > 0, drawn, signs))
     low, high = _ends(np.concatenate(simulated), level)
-    values = to_units @ centre
-    values[~np.isfinite(high - low)] = np.nan
-    ends = np.column_stack([values, low, high])
-    ends[0] += shift
+    values = to_zero @ centre
+    with np.errstate(over="ignore", invalid="ignore"):
+        ends = factors[:, None] * np.column_stack([values, low, high])
+        ends[0] += shift
+    ends[~np.isfinite(ends).all(axis=1), 0] = np.nan
     return [layout.names[coordinate] for coordinate in coordinates[regressors]], ends
 
 
@@ -297,12 +298,13 @@ def _ends(simulated: Floats, level: float) -> Floats:
     return np.stack([low, high])
 
 
-def _to_user_units(
+def _user_units(
     moments: SecondMoments, coordinates: Integers, target: int
-) -> tuple[Floats, float]:
-    """Return the matrix that maps coefficients of coordinates to those of columns, and a shift.
+) -> tuple[Floats, Floats, float]:
+    """Return a matrix, factors and a shift, which turn coefficients into those of user's units.
 
-    The shift is added to the intercept.
+    The matrix moves the intercept to the row whose numbers are 0. The factors on all coefficients
+    follow, and the shift of the intercept.
     """
     layout = moments.coordinates
     middles = np.zeros(layout.n_coordinates)
@@ -312,11 +314,11 @@ def _to_user_units(
         offset = layout.schema.columns[position].offset
         middles[coordinate] = low / 2 + high / 2 + offset
         halves[coordinate] = high / 2 - low / 2
-    factors = halves[target] / halves[coordinates]
-    in_intercept = factors * middles[coordinates]
-    to_units = np.diag(factors)
-    to_units[0, 1:] = -in_intercept[1:]
-    return to_units, float(middles[target])
+    to_zero = np.eye(len(coordinates))
+    to_zero[0, 1:] = -middles[coordinates[1:]] / halves[coordinates[1:]]
+    with np.errstate(over="ignore"):  # of bounds near the limits of floats
+        factors = halves[target] / halves[coordinates]
+    return to_zero, factors, float(middles[target])
 
 
 def _sampling_inflation(
@@ -324,7 +326,7 @@ def _sampling_inflation(
     coordinates: Integers,
     target: int,
     coefficients: Floats,
-    to_units: Floats,
+    to_zero: Floats,
 ) -> Floats:
     """Return the factors on the sampling variances of coefficients with residuals of one variance.
 
@@ -338,7 +340,7 @@ def _sampling_inflation(
     predicted = public @ coefficients
     squared_residuals = (moments.public[:, target] - predicted) ** 2
     inverse = np.linalg.pinv(public.T @ public)
-    influence = public @ inverse @ to_units.T  # (m, k)
+    influence = public @ inverse @ to_zero.T  # (m, k)
     squared_influence = influence**2
     robust = squared_residuals @ squared_influence
     plain = squared_residuals.mean() * squared_influence.sum(axis=0)
