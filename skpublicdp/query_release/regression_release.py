@@ -53,7 +53,7 @@ class RegressionRelease(HTMLReprMixin, VersionedMixin, BaseEstimator):
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     delta : float, default=1e-6
         Privacy budget δ in [0, 1). With δ = 0, the release satisfies pure ε-differential privacy,
-        with much more noise.
+        and the noise of many columns is larger.
     bounds : array-like of shape (2,) or (n_features, 2), or dict of column to pair, default=None
         Lowest and highest values of numeric columns, which must not be computed from private rows.
         Private numbers outside the bounds are moved to the nearer bound. By default, the bounds are
