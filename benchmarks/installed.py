@@ -14,6 +14,7 @@ import numpy as np
 import skpublicdp
 from skpublicdp.data import describe_columns
 from skpublicdp.metrics import private_scores
+from skpublicdp.query_release import RegressionRelease
 
 warnings.simplefilter("ignore")
 rng = np.random.default_rng(0)
@@ -45,6 +46,7 @@ for name in skpublicdp.__all__:
         estimator.fit(X, y, X_public=X_public)
     print(name)
 
+RegressionRelease().fit(X, X_public=X_public).regression(0)
 learner = skpublicdp.SemiPrivateLinearRegression(outcome_bounds=(0, 1)).fit(X[:200], y[:200])
 skpublicdp.ConformalRegressor(learner).fit(X[200:], y[200:])
 classifier = skpublicdp.SemiPrivateLogisticRegression().fit(X[:200], y[:200])

@@ -78,6 +78,7 @@ PROOF_TITLES = {
     "prefix_sums": "Prefix sums of one column",
     "scores": "Scores",
     "search": "A search for one ε",
+    "second_moments": "Second moments",
     "selection": "The exact draw",
     "subsampling": "Active learning by subsampling",
 }

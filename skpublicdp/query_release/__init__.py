@@ -17,6 +17,7 @@ from skpublicdp.query_release.queries.geometric import (
     StumpQueries,
 )
 from skpublicdp.query_release.queries.marginal import MarginalQueries
+from skpublicdp.query_release.regression_release import RegressionRelease
 from skpublicdp.query_release.release import PAPQueryRelease
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "PAPQueryRelease",
     "QueryClass",
     "RectangleQueries",
+    "RegressionRelease",
     "StumpQueries",
     "ThresholdQueries",
     "epsilon_for",

@@ -17,6 +17,7 @@ from skpublicdp.query_release import (
     MarginalQueries,
     PAPQueryRelease,
     RectangleQueries,
+    RegressionRelease,
     StumpQueries,
     ThresholdQueries,
 )
@@ -87,6 +88,7 @@ def release_cases() -> list[Case]:
         Case("PAPQueryRelease, marginals, two of three rows of a person",
              _make_release(MarginalQueries(), max_rows_per_group=2, epsilon=12), PLANE, 3, **plane,
              rows_per_person=3, max_fits=200),
+        *_cases_of_regressions(),
         *_cases_of_unsteady_rows(),
         *(
             Case(f"learner_from_label_parts{suffix}",
@@ -96,6 +98,27 @@ def release_cases() -> list[Case]:
         ),
         Case("PAPQueryRelease, public", _make_release(StumpQueries(), method="public"), PLANE, 2,
              **plane),
+    ]  # fmt: skip
+
+
+def _cases_of_regressions() -> list[Case]:
+    """Return the audit cases of second moments, of corners of the bounds and of categories."""
+    corners = 3 * np.array(PLANE)
+    mixed = np.array([[0.0, "f"], [3.0, "m"], [3.0, "f"]], dtype=object)
+
+    def look(release: Any) -> Any:
+        """Return a regression and all correlations."""
+        correlations = release.correlation() if len(release.bounds_) > 1 else None
+        return release.regression(0), correlations
+
+    return [
+        Case(name, partial(RegressionRelease, epsilon=6, **settings), domain, 3,
+             fit_params={"X_public": public}, look=look, max_fits=50)
+        for name, settings, domain, public in (
+            ("RegressionRelease", {"bounds": (0, 3)}, corners, CORNERS),
+            ("RegressionRelease, pure", {"bounds": (0, 3), "delta": 0}, corners, CORNERS),
+            ("RegressionRelease, categories", {"bounds": {0: (0, 3)}}, mixed, mixed[[0, 1, 0, 1]]),
+        )
     ]  # fmt: skip
 
 

@@ -17,6 +17,7 @@ from skpublicdp import (
     SubsamplingActiveLearner,
 )
 from skpublicdp.model_selection import SemiPrivateSearchCV
+from skpublicdp.query_release import RegressionRelease
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.internals.query_release import synthetic
 
@@ -40,6 +41,7 @@ ESTIMATORS = [
     PAPQueryRelease(),
     PAPQueryRelease(method="pmw"),
     PAPQueryRelease(method="public"),
+    RegressionRelease(),
     SemiPrivateSearchCV(SemiPrivateClassifier(), {"alpha": [0.05, 0.2]}),
     SemiPrivateSearchCV(SemiPrivateBoostingClassifier(), {"max_rounds": [2, 3]}, delta=1e-6),
 ]

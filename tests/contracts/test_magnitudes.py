@@ -37,6 +37,7 @@ from skpublicdp.query_release import (
     IntervalQueries,
     MarginalQueries,
     RectangleQueries,
+    RegressionRelease,
     StumpQueries,
     ThresholdQueries,
 )
@@ -91,6 +92,7 @@ LEARNERS = {
     "halfspaces pmw": PAPQueryRelease(HalfspaceQueries(), method="pmw", alpha=0.2),
     "boxes pmw": PAPQueryRelease(RectangleQueries(), method="pmw", alpha=0.2),
     "stump queries": PAPQueryRelease(StumpQueries()),
+    "second moments": RegressionRelease(),
 }
 ONE_COLUMN = ("thresholds", "intervals pmw")
 WITH_PRODUCTS = (
@@ -141,6 +143,10 @@ def fitted(name, X, X_public):
                 assert np.isfinite(learner.interval(rows)).all()
         if name == "tables":
             assert np.isfinite(learner.mean_interval("x0")).all()
+        if name == "second moments":
+            learner.correlation()
+            learner.regression(0)
+            learner.regression(1)
     except ValueError as refusal:
         error = str(refusal)
     return error, budget

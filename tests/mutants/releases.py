@@ -258,4 +258,33 @@ MUTANTS = (
 """,
         ("private_scores, outcomes, pure",),
     ),
+    Mutant(
+        "second moments with the sensitivity of an added row",
+        SENSITIVITY,
+        "query_release/second_moments.py",
+        "        squared = self.units**4 * twice_squared // 2\n",
+        "        squared = self.units**4 * twice_squared // 4\n",
+        ("RegressionRelease, categories",),
+    ),
+    Mutant(
+        "second moments with bounds up to the largest private number",
+        STRUCTURE,
+        "query_release/regression_release.py",
+        "        bounds = _public_bounds(rows)\n",
+        """        bounds = _public_bounds(rows)
+        largest = rows.fold(lambda X, _: np.ceil(X.max(axis=0)).astype(np.int64))
+        bounds = {p: (low, max(low + 1, largest[p])) for p, (low, _) in bounds.items()}
+""",
+        ("RegressionRelease",),
+    ),
+    Mutant(
+        "released second moments with the exact number of rows of a category",
+        UNPAID,
+        "query_release/second_moments.py",
+        "    matrix += np.triu(matrix, 1).T\n",
+        """    matrix += np.triu(matrix, 1).T
+    matrix[2, 2] = rows.fold(lambda X, _: np.array([np.count_nonzero(X[:, -1] == 0)]))[0]
+""",
+        ("RegressionRelease, categories",),
+    ),
 )

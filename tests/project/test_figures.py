@@ -45,7 +45,7 @@ GUIDES = (
 PROOFS = (
     *("budgets", "generic_learner", "gaussian", "label_boost", "lower_bounds"),
     *("marginals", "mixtures", "moments", "multiplicative_weights", "plans", "scores", "search"),
-    *("prediction_sets", "selection", "subsampling", "tables"),
+    *("prediction_sets", "second_moments", "selection", "subsampling", "tables"),
 )
 PAGES = {name: ROOT / "docs" / "user_guide" / f"{name}.md" for name in GUIDES}
 PAGES |= {name: ROOT / "docs" / f"{name}.md" for name in ("limitations", "comparison")}
