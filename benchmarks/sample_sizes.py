@@ -107,7 +107,7 @@ def label_boost(alpha: float, **settings) -> SampleSize:
 def release_learner_public(alpha: float) -> int:
     """Return the number of public rows of the learner from releases, if some number is enough."""
     n_release_learner(alpha, BETA, EPSILON, DELTA, 1, 1)  # raises ValueError otherwise
-    return n_public(alpha / 26, BETA / 8, 1, constants="tight")
+    return n_public(0.23 * alpha / 4, BETA / 8, 1, constants="tight")
 
 
 LINES = (
@@ -274,12 +274,12 @@ LINES = (
         },
     ),
     Size(
-        "learner from three releases, thresholds",
+        "learner from two releases, thresholds",
         "private",
         {"ours": lambda alpha: n_release_learner(alpha, BETA, EPSILON, DELTA, 1, 1)},
     ),
     Size(
-        "learner from three releases, thresholds",
+        "learner from two releases, thresholds",
         "public",
         {
             "ours": release_learner_public,

@@ -142,11 +142,19 @@ def n_release_learner(
     Returns
     -------
     int
-        ``n_query_release(2 alpha / 13, beta / 4, epsilon / 3, delta / 3, d, dual,
-        constants="tight")``, in addition to ``n_public(alpha / 26, beta / 8, d,
-        constants="tight")`` public rows. The three releases of `query_release.label_parts` use the
-        same rows. The guarantee of `query_release.learner_from_label_parts` is then at most alpha:
-        six times 2 alpha/13 for the answers, and at most alpha/13 for the cover of the class.
+        Number of private rows required in addition to ``m = n_public(0.23 alpha / 4, beta / 8, d,
+        constants="tight")`` labelled public rows. The same rows are used for
+
+        - releases of the negative and the positive table of `query_release.label_parts`, each
+          within a = 0.23 alpha, with ``0.49 epsilon``, delta / 2 and beta / 4:
+          ``PAPQueryRelease(method="pmw")``,
+        - the fraction of label 1 within c = alpha / 100, with ``0.02 epsilon`` and beta / 4:
+          ``metrics.private_accuracy_score(y, np.ones(n), epsilon=0.02 * epsilon)``.
+
+        The guarantee of `query_release.learner_from_label_parts`, with (fraction, c) as `labels`,
+        is then at most alpha: 4 a + 2 c, and a / 4 for a list of queries with one query for each
+        labelling of the public rows. The number is ``n_query_release(a, ...)`` or, for the count,
+        ``n_stumps(c, ..., p=1)``, whichever is larger.
 
     Raises
     ------
@@ -162,12 +170,12 @@ def n_release_learner(
     Examples
     --------
     >>> n_release_learner(alpha=0.4, beta=0.05, epsilon=1.0, delta=1e-6, d=1, dual=1)
-    6891348
+    386071
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
-    return n_query_release(
-        2 * alpha / 13, beta / 4, epsilon / 3, delta / 3, d, dual, constants="tight"
-    )
+    half_budget = (0.49 * epsilon, delta / 2)
+    for_tables = n_query_release(0.23 * alpha, beta / 4, *half_budget, d, dual, constants="tight")
+    return max(for_tables, n_stumps(alpha / 100, beta / 4, 0.02 * epsilon, 0, p=1))
 
 
 def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) -> int:
