@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from scipy.special import ndtri
 
 from skpublicdp.accounting import exact_fraction, gaussian_mu_squared, zcdp_rho
@@ -199,10 +200,13 @@ def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) ->
     Returns
     -------
     int
-        The smallest n at which ``sqrt(ln(4 p / beta) / 2n)`` for sampling plus the largest of p
-        noise terms, divided by n, is at most alpha. Each of these two bounds fails with probability
-        at most beta/2. The order is ``log(p) / alpha^2 + sqrt(p log p) / (epsilon alpha)`` with
-        Gaussian noise, and ``log(p) / alpha^2 + p log(p) / (epsilon alpha)`` with Laplace noise.
+        The smallest n for which one of two bounds is at most alpha. The first bound is the sum of
+        ``sqrt(ln(4 p / beta) / 2n)`` for sampling and the largest of p noise terms, divided by n,
+        each with beta/2. The second is Chernoff's bound on the sum of sampling error and noise.
+        With Gaussian noise of standard deviation σ, it is ``(sqrt(2 (n / 4 + σ²) ln(2 p / beta)) +
+        1/2) / n``, in which the variances are added instead of the deviations. The order is
+        ``log(p) / alpha^2 + sqrt(p log p) / (epsilon alpha)`` with Gaussian noise, and ``log(p) /
+        alpha^2 + p log(p) / (epsilon alpha)`` with Laplace noise.
 
     Raises
     ------
@@ -215,7 +219,7 @@ def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) ->
     L1 sensitivity is p. The absolute value of a rounded Gaussian variable exceeds ``σ Φ⁻¹(1 - beta
     / 4p) + 1/2`` with probability at most beta / 2p, for ``σ = sqrt(p) / μ``. A discrete Laplace
     variable of scale p / epsilon exceeds ``p ln(4 p / beta) / epsilon`` in absolute value with at
-    most the same probability.
+    most the same probability. docs/proofs/multiplicative_weights.md derives Chernoff's bound.
 
     See Also
     --------
@@ -230,19 +234,36 @@ def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) ->
     Examples
     --------
     >>> n_stumps(alpha=0.01, beta=0.05, epsilon=1.0, delta=1e-6, p=100)
-    72665
+    47769
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, p=p)
     if delta:
         check_ranges(delta=delta)
-    log_failure = math.log(4 * p) - math.log(beta)
+    log_sides = math.log(2 * p) - math.log(beta)  # two sides of p columns
+    log_failure = log_sides + math.log(2)
+    rounding = 1 + 2**-20  # noise scales are rounded up
     if delta:
         mu = math.sqrt(gaussian_mu_squared(exact_fraction(epsilon), exact_fraction(delta)))
-        noise_rows = math.sqrt(p) / mu * -float(ndtri(beta / (4 * p))) + 0.5
+        scale = rounding * math.sqrt(p) / mu
+        noise_rows = scale * -float(ndtri(beta / (4 * p))) + 0.5
     else:
-        noise_rows = p * log_failure / epsilon
-    noise_rows *= 1 + 2**-20  # noise scales are rounded up
-    return smallest_integer(lambda n: math.sqrt(log_failure / (2 * n)) + noise_rows / n <= alpha)
+        scale = rounding * p / epsilon
+        noise_rows = scale * log_failure
+    # rates of Chernoff's bound, and the logarithms of its factors for Laplace noise
+    rates = np.arange(1, 1025) / 1024 / scale
+    log_factors = -np.log1p(-((rates[:-1] * scale) ** 2))
+    log_factors = np.append(log_factors, -math.log1p(math.exp(-1 / scale)))
+
+    def is_enough(n: int) -> bool:
+        max_rows = alpha * n
+        if math.sqrt(log_failure * n / 2) + noise_rows <= max_rows:
+            return True
+        if delta:
+            return math.sqrt(2 * (n / 4 + scale**2) * log_sides) + 0.5 <= max_rows
+        log_tails = rates**2 * n / 8 - rates * max_rows + log_factors
+        return bool(log_tails.min() + log_sides <= 0)
+
+    return smallest_integer(is_enough)
 
 
 def n_pmw_rows(
