@@ -34,6 +34,7 @@ SYNTHETIC_VALUES = (
 )
 DEPENDENT_ROWS = "a person may have several rows, which are not independent"
 ADAPTIVE_COVER = "every draw after the first uses a cover that depends on earlier draws"
+LABELS_UNDER_SHIFT = "labelled public rows are scored, but their population differs (smoothness)"
 UNKNOWN_COVER_RADIUS = "the radius of the cover is not known"
 FITTED_STEPS = (
     "earlier steps of the pipeline were fitted to the public rows, which makes these rows dependent"
@@ -161,6 +162,7 @@ def excess_error_guarantee(
     hypotheses: Any = None,
     best_error: float | None = None,
     epsilon: float = math.inf,
+    smoothness: float = 1.0,
 ) -> Promise:
     """Return the guarantee of a drawn rule: the sum of cover radius, sampling error and draw error.
 
@@ -189,6 +191,8 @@ def excess_error_guarantee(
         rows, since the small-error bound is for independent rows.
     epsilon : float
         Privacy budget of the draw, for `best_error`.
+    smoothness : float
+        Assumed σ: the density of the private rows is at most 1/σ times that of the public rows.
     """
     if drawn.cover is not cover:
         return no_guarantee(ADAPTIVE_COVER)
@@ -198,10 +202,19 @@ def excess_error_guarantee(
     if radius is None:
         return no_guarantee(UNKNOWN_COVER_RADIUS)
     total_public_weight = public_weight * n_labelled
+    if smoothness < 1 and total_public_weight:
+        return no_guarantee(LABELS_UNDER_SHIFT)
+    radius = min(1.0, radius / smoothness)
+    population = "one population"
+    if smoothness < 1:
+        population = (
+            f"two populations, where the density of private rows is at most {1 / smoothness:.3g} "
+            "times that of public rows, as smoothness declares"
+        )
     if best_error is not None and not total_public_weight:
         size = drawn.certificate.effective_size
         guarantee = _small_error_guarantee(
-            best_error, radius, n, beta, remaining_beta, epsilon, size
+            population, best_error, radius, n, beta, remaining_beta, epsilon=epsilon, size=size
         )
         return with_class_assumptions(guarantee, hypotheses) if cover.cuts is None else guarantee
     draw_error = drawn.certificate.at(remaining_beta / 4)
@@ -220,7 +233,7 @@ def excess_error_guarantee(
         mean_sampling_error = sampling_error(n, 3 * remaining_beta / 4, cover.size)
     reason = (
         f"With probability {1 - beta:g} over all rows and the draw, if the rows are independent "
-        f"draws from one population, the excess error is at most {radius:.3g} for the cover, plus "
+        f"draws from {population}, the excess error is at most {radius:.3g} for the cover, plus "
         f"{mean_sampling_error:.3g} for sampling and {draw_error:.3g} for the draw"
     )
     guarantee = capped_guarantee(radius + mean_sampling_error + draw_error, reason)
@@ -229,11 +242,13 @@ def excess_error_guarantee(
 
 
 def _small_error_guarantee(
+    population: str,
     best_error: float,
     radius: float,
     n: int,
     beta: float,
     remaining_beta: float,
+    *,
     epsilon: float,
     size: int,
 ) -> Promise:
@@ -247,7 +262,7 @@ def _small_error_guarantee(
         excess = finite_excess(n, remaining_beta, epsilon, size, best_error=cover_best_error)
     reason = (
         f"With probability {1 - beta:g} over all rows and the draw, if the rows are independent "
-        f"draws from one population and some rule of the class has an error of at most "
+        f"draws from {population}, and some rule of the class has an error of at most "
         f"{best_error:g}, as best_error declares, the error is at most {best_error:g} plus "
         f"{radius:.3g} for the cover and {excess:.3g} for sampling and the draw"
     )
@@ -266,6 +281,8 @@ def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
         return no_guarantee(f"{name} does not state a bound on its error in the population")
     if beta is not None and getattr(base, "best_error", None) is not None:
         return no_guarantee(f"the bound of {name} relies on best_error, which is for other labels")
+    if beta is not None and getattr(base, "smoothness", 1.0) < 1:
+        return no_guarantee(f"the bound of {name} relies on smoothness, which is not used here")
     base_beta = getattr(base, "beta", None)
     is_too_weak = beta is not None and (not base_beta or base_beta > beta)
     if base.guarantee_ is not None and is_too_weak:

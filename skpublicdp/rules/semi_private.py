@@ -75,6 +75,12 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         Declared bound, in [0, 1), on the population error of the best rule of `hypotheses`; 0 in
         the realizable case. This is an assumption, must not be computed from private rows, and only
         changes `guarantee_`. It is not used if labelled public rows have a positive weight.
+    smoothness : float, default=1.0
+        Declared σ in (0, 1] for public rows from another population: the density of the private
+        rows is at most 1/σ times the density of the public rows, for the features. `guarantee_`
+        then holds in the population of the private rows, and its term for the cover is divided by
+        σ. This is an assumption, and it only changes `guarantee_`. With labelled public rows of a
+        positive weight and σ below 1, there is no bound.
     classes : array-like, default=None
         All possible labels. By default, the labels that occur in `y` and among the public labels;
         the set of these labels is then assumed to be public knowledge.
@@ -175,6 +181,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         "alpha": PROBABILITY,
         "public_weight": [Interval(Integral, 0, 1 << 20, closed="both")],
         "best_error": [Interval(Real, 0, 1, closed="left"), None],
+        "smoothness": [Interval(Real, 0, 1, closed="right")],
         "classes": ["array-like", None],
         "bounds": ["array-like", dict, None],
         **COVER_PARAMETERS,
@@ -204,6 +211,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         beta: float = 0.05,
         public_weight: int = 1,
         best_error: float | None = None,
+        smoothness: float = 1.0,
         classes: ArrayLike | None = None,
         bounds: ArrayLike | dict[Any, Any] | None = None,
         n_jobs: int | None = None,
@@ -217,6 +225,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         self.beta = beta
         self.public_weight = public_weight
         self.best_error = best_error
+        self.smoothness = smoothness
         self.classes = classes
         self.bounds = bounds
         self.n_jobs = n_jobs
@@ -382,6 +391,7 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
             hypotheses=hypotheses,
             best_error=self.best_error,
             epsilon=float(self.epsilon),
+            smoothness=self.smoothness,
         )
 
     def _why_no_guarantee(

@@ -299,13 +299,14 @@ class TestDeclaredError:
         rng = np.random.default_rng(0)
         X = rng.random((30_000, 1))
         y = np.where(np.arange(len(X)) < 10_000, X[:, 0] > 0.3, -1)
-        for released in (False, True):
-            base = SemiPrivateClassifier(Thresholds(), beta=0.0125, best_error=0.0)
+        declared = ({"best_error": 0.0}, {"smoothness": 0.5})
+        for released, settings in itertools.product((False, True), declared):
+            base = SemiPrivateClassifier(Thresholds(), beta=0.0125, **settings)
             clf = LabelBoostClassifier(
                 base, hypotheses=Thresholds(), n_base=10**6, release_labeler=released
             ).fit(X, y, X_public=rng.random((300, 1)))
             assert clf.guarantee_ is None
-            assert "relies on best_error" in clf.guarantee_reason_
+            assert f"relies on {next(iter(settings))}" in clf.guarantee_reason_
 
     @pytest.mark.parametrize(("cuts", "missed"), [(1, 0), (2, 0), (2, 3)])
     def test_a_fixed_rule_of_cuts(self, cuts, missed):
@@ -323,6 +324,35 @@ class TestDeclaredError:
             total += np.maximum(left, right)
         assert_failures_allowed((total > radius).sum(), trials, beta)
         assert (total > 0.7 * radius).mean() > 0.3 * beta
+
+    def test_a_shift_divides_the_radius(self):
+        usual, shifted = self.fit(), self.fit(smoothness=0.25)
+        assert str(usual.hypothesis_) == str(shifted.hypothesis_)
+        radius, shifted_radius = (
+            float(clf.guarantee_reason_.split("at most ")[-1].split()[0])
+            for clf in (usual, shifted)
+        )
+        assert shifted_radius == pytest.approx(4 * radius, rel=0.02)
+        assert shifted.guarantee_ - usual.guarantee_ == pytest.approx(3 * radius, rel=0.02)
+        assert "at most 4 times that of public rows" in shifted.guarantee_reason_
+        both = self.fit(smoothness=0.25, best_error=0.0)
+        assert "as smoothness declares" in both.guarantee_reason_
+        labelled = self.fit(smoothness=0.25, labelled=True)
+        assert labelled.guarantee_ is None
+        assert "smoothness" in labelled.guarantee_reason_
+
+    def test_the_radius_under_a_shift_is_needed(self):
+        """Private rows where the public rows are rarest: the bound without the factor fails."""
+        sigma, m, beta, failures, uncorrected, trials = 0.2, 300, 0.1, 0, 0, 400
+        radius = cuts_radius(m, beta, 1)
+        assert radius / sigma < 0.5
+        for seed in range(trials):
+            ends = np.sort(np.r_[0.0, np.random.default_rng(seed).random(m), 1.0])
+            missed = min(1.0, np.diff(ends).max() / sigma)  # by a threshold in the widest gap
+            failures += missed > radius / sigma
+            uncorrected += missed > radius
+        assert_failures_allowed(failures, trials, beta)
+        assert uncorrected > 0.9 * trials
 
     def test_a_fixed_rule_of_dichotomies(self):
         """`n_public(realizable=True)` is the inverse."""
