@@ -19,8 +19,8 @@ from skpublicdp import (
 )
 from skpublicdp.hypotheses import Halfspaces
 
-N_SEEDS, N_PUBLIC, N_TEST = 3, 300, 20_000
-DIMENSIONS, SIZES, EPSILONS = (1, 2, 3, 5, 10, 50), (1_000, 10_000, 100_000), (0.1, 1.0, 8.0)
+N_SEEDS, N_PUBLIC, N_TEST = 1, 300, 20_000
+DIMENSIONS, SIZES, EPSILONS = (1, 2, 3, 5, 10, 50), (1_000, 10_000), (0.1, 1.0, 8.0)
 
 
 def learners(epsilon: float, seed: int) -> dict[str, object]:
