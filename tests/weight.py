@@ -35,9 +35,16 @@ ALLOWED = {
         (2, "a calibration does not protect its estimator"),
     ],
     ("_internal", "code"): [(4, "one idea per line")],
-    ("guarantees", "code"): [(12, "one idea per line")],
+    ("guarantees", "code"): [
+        (12, "one idea per line"),
+        (40, "one tail for sampling and noise, small errors of greedy searches, one fixed rule"),
+    ],
     ("mechanisms", "code"): [(6, "one idea per line")],
-    ("rules", "code"): [(6, "one idea per line")],
+    ("rules", "code"): [
+        (6, "one idea per line"),
+        (77, "bounds for a declared best error and for public rows from another population"),
+    ],
+    ("rules", "internal docstrings"): [(12, "parameters of these bounds")],
     (".", "code"): [(10, "zones and labels of columns are those of public rows")],
     ("data", "code"): [
         (40, "zones and labels of columns are those of public rows"),
@@ -66,6 +73,7 @@ ALLOWED = {
     ("query_release", "code"): [
         (30, "cells of dates and of numbers keep one type in every method"),
         (91, "one idea per line in 70 functions, and long calls by keyword"),
+        (9, "a bound for synthetic rows of every cover by cuts, and a counted label share"),
     ],
     ("sanitizers", "code"): [(8, "one idea per line in 6 functions")],
     ("accounting", "code"): [

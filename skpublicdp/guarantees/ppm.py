@@ -761,11 +761,15 @@ def n_ppm_growing_boxes(
     def is_enough(n: int) -> bool:
         error = fixed_error + loss / n
         n_test = n - n_faces  # rows that do not determine the rule
-        log_failure = box_complexity(n, int(d), n_faces).log_reconstructions - math.log(beta / 2)
-        if error + n_faces / n + math.sqrt(log_failure / (2 * n_test)) <= alpha:
+        complexity = box_complexity(n, int(d), n_faces)
+        log_failure = complexity.log_reconstructions - math.log(beta / 2)
+        rate = log_failure / n_test
+        uniform = n_faces / n + math.sqrt(rate / 2)
+        if error + uniform <= alpha:
             return True
-        small_error = math.sqrt(error * n / n_test) + math.sqrt(log_failure / n_test)
-        return small_error <= math.sqrt(alpha)
+        test_error = error * n / n_test
+        root_error = math.sqrt(test_error) + math.sqrt(rate)
+        return root_error <= math.sqrt(alpha)
 
     return smallest_integer(is_enough, start=n_faces + 1)
 

@@ -256,12 +256,16 @@ def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) ->
 
     def is_enough(n: int) -> bool:
         max_rows = alpha * n
-        if math.sqrt(log_failure * n / 2) + noise_rows <= max_rows:
+        sampling_rows = math.sqrt(log_failure * n / 2)
+        if sampling_rows + noise_rows <= max_rows:
             return True
         if delta:
-            return math.sqrt(2 * (n / 4 + scale**2) * log_sides) + 0.5 <= max_rows
-        log_tails = rates**2 * n / 8 - rates * max_rows + log_factors
-        return bool(log_tails.min() + log_sides <= 0)
+            variance = n / 4 + scale**2
+            deviation = math.sqrt(2 * variance * log_sides)
+            return deviation + 0.5 <= max_rows
+        log_moments = rates**2 * n / 8 + log_factors
+        log_tails = log_moments - rates * max_rows
+        return bool(log_tails.min() <= -log_sides)
 
     return smallest_integer(is_enough)
 

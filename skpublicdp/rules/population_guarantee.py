@@ -279,10 +279,11 @@ def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
     name = type(base).__name__
     if not hasattr(base, "guarantee_reason_"):
         return no_guarantee(f"{name} does not state a bound on its error in the population")
-    if beta is not None and getattr(base, "best_error", None) is not None:
-        return no_guarantee(f"the bound of {name} relies on best_error, which is for other labels")
-    if beta is not None and getattr(base, "smoothness", 1.0) < 1:
-        return no_guarantee(f"the bound of {name} relies on smoothness, which is not used here")
+    for declared, default in (("best_error", None), ("smoothness", 1.0)):
+        if beta is not None and getattr(base, declared, default) != default:
+            return no_guarantee(
+                f"the bound of {name} relies on {declared}, which was not declared for these rows"
+            )
     base_beta = getattr(base, "beta", None)
     is_too_weak = beta is not None and (not base_beta or base_beta > beta)
     if base.guarantee_ is not None and is_too_weak:

@@ -101,7 +101,7 @@ def label_boost(rng, seed):
 
 def mixture(rng, seed, pool):
     """A halfspace of the first feature with the private label, half of the rows in it."""
-    alpha, d = 0.3, 2
+    alpha, d = 0.5, 2  # few rows, so few cones
     if pool == "paper":
         n = n_ppm(alpha, BETA, 1.0, d, public_share=0.5)
     else:

@@ -187,6 +187,8 @@ class TestThirdParty:
 
         Half of the rows have the values next to the cut, and the rules that err there have an
         error just above alpha.
+
+        A smoke test, which sees gross errors only.
         """
         settings = {"constants": "tight"}
         sizes = n_label_boost(alpha, 0.05, 1.0, 1, ACCURACY, realizable=True, **settings)
@@ -259,6 +261,7 @@ class TestThirdParty:
     @pytest.mark.slow
     @pytest.mark.parametrize("alpha", [0.2, 0.3])
     def test_it_is_kept_at_the_size_that_is_counted(self, alpha):
+        """A smoke test, which sees gross errors only."""
         sizes = n_label_boost(alpha, 0.05, 1.0, 1, ACCURACY, constants="tight")
         runs, failures = 20, 0
         for seed in range(runs):
@@ -271,7 +274,10 @@ class TestThirdParty:
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.2, 0.3])
 def test_rectangles_of_few_labels(alpha):
-    """Corollary 4.17 at the size that is counted, around a learner that needs many rows."""
+    """Corollary 4.17 at the size that is counted, around a learner that needs many rows.
+
+    A smoke test, which sees gross errors only.
+    """
     accuracy = BaseAccuracy(functools.partial(histogram_error, n_cells=256), vc_dimension=256)
     sizes = n_label_boost(alpha, 0.05, 1.0, 4, accuracy, constants="tight")
     assert sizes.labelled < sizes.unlabelled
@@ -330,7 +336,10 @@ def test_boxes_in_three_columns():
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.2, 0.3])
 def test_boxes_in_three_columns_of_few_labels(alpha):
-    """Corollary 4.17 at the size that is counted: boxes have VC dimension 6."""
+    """Corollary 4.17 at the size that is counted: boxes have VC dimension 6.
+
+    A smoke test, which sees gross errors only.
+    """
     error = functools.partial(histogram_error, n_cells=SIDE**3)
     accuracy = BaseAccuracy(error, vc_dimension=SIDE**3)
     sizes = n_label_boost(alpha, 0.05, 1.0, 6, accuracy, constants="tight")

@@ -109,7 +109,10 @@ class TestBoosted:
 
     @pytest.mark.slow
     def test_it_is_kept_at_the_size_that_is_counted(self):
-        """As many rows as `n_label_boost` counts, and the default number of public ones."""
+        """As many rows as `n_label_boost` counts, and the default number of public ones.
+
+        A smoke test, which sees gross errors only.
+        """
         alpha = 0.3
         sizes = n_label_boost(alpha, 0.05, 1.0, 1, 10**6, constants="tight")
         failed = 0
@@ -391,7 +394,10 @@ class TestFinite:
 
     @pytest.mark.slow
     def test_it_is_kept_at_the_size_that_is_counted(self):
-        """With more rows for the base learner than it needs, so that a round pays."""
+        """With more rows for the base learner than it needs, so that a round pays.
+
+        A smoke test, which sees gross errors only.
+        """
         models, runs, failures = FiniteClass(MODELS, vc_dimension=1), 20, 0
         alpha, beta, n_base = 0.3, 0.05, 20_000
         assert excess_error(101, n_base, 1.0, beta / 4) <= alpha / 4
@@ -459,6 +465,7 @@ class TestCorollary417:
 
     @pytest.mark.slow
     def test_boxes_around_themselves_at_the_size_that_is_counted(self):
+        """A smoke test, which sees gross errors only."""
         alpha, beta, n_base, runs, failures = 0.3, 0.05, 10**5, 10, 0
         assert excess_error(n_boxes(GRID), n_base, 1.0, beta / 4) <= alpha / 4
         sizes = n_label_boost(alpha, beta, 1.0, 4, n_base, constants="tight")

@@ -346,6 +346,7 @@ def n_violations(trials, n, d, alpha, epsilon, faces):
 class TestSize:
     @pytest.mark.slow
     def test_the_promise_at_its_own_size(self):
+        """A smoke test, which sees gross errors only."""
         n = n_ppm_growing_boxes(0.4, 0.2, 16.0, 3, faces=6, public_share=0.6)
         assert n_violations(9, n, 3, 0.4, 16.0, 6) <= allowed_failures(9, 0.2)
 
@@ -365,6 +366,7 @@ class TestSize:
 
     @pytest.mark.slow
     def test_the_promise_often(self):
+        """A smoke test, which sees gross errors only."""
         n = n_ppm_growing_boxes(0.3, 0.2, 4.0, 4, faces=8, public_share=0.6)
         assert n_violations(30, n, 4, 0.3, 4.0, 8) <= allowed_failures(30, 0.2)
 
@@ -421,7 +423,10 @@ class TestUnionSize:
     GRID = np.array(list(itertools.product(range(5), repeat=2)), dtype=float)
 
     def test_the_promise_at_its_own_size(self):
-        """Fails if all runs fail."""
+        """Fails if all runs fail.
+
+        A smoke test, which sees gross errors only.
+        """
         n = n_ppm_growing_unions(0.4, 0.2, 16.0, 2, halfspaces=2)
         failures = union_violations(9, n, 0.4, 16.0, self.GRID, 2)
         assert failures <= allowed_failures(9, 0.2)
@@ -441,7 +446,10 @@ class TestUnionSize:
         ids=["plane", "line", "space"],
     )
     def test_the_promise_often(self, points, halfspaces):
-        """Fails from a rate of .64 on."""
+        """Fails from a rate of .64 on.
+
+        A smoke test, which sees gross errors only.
+        """
         n = n_ppm_growing_unions(0.4, 0.2, 8.0, points.shape[1], halfspaces=halfspaces)
         failures = union_violations(30, n, 0.4, 8.0, points, halfspaces)
         assert failures <= allowed_failures(30, 0.2)
