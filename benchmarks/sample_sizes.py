@@ -95,7 +95,7 @@ class Size(NamedTuple):
 
 
 def label_boost_base(alpha: float) -> int:
-    """Return the number of rows of a base learner that draws a threshold given by public rows."""
+    """Return the number of rows of a base learner that draws one of 1,001 public thresholds."""
     return n_finite(alpha / 4, BETA / 2, 1.0, growth_function(1000, 1))
 
 
@@ -107,7 +107,7 @@ def label_boost(alpha: float, **settings) -> SampleSize:
 def release_learner_public(alpha: float) -> int:
     """Return the number of public rows of the learner from releases, if some number is enough."""
     n_release_learner(alpha, BETA, EPSILON, DELTA, 1, 1)  # raises ValueError otherwise
-    return n_public(alpha / 26, BETA / 8, 1, constants="tight")
+    return n_public(0.23 * alpha / 4, BETA / 8, 1, constants="tight")
 
 
 LINES = (
@@ -184,7 +184,7 @@ LINES = (
         },
     ),
     Size(
-        "LabelBoost, thresholds",
+        "LabelBoost, 1,001 public thresholds",
         "labelled",
         {
             "paper": lambda alpha: label_boost(alpha).labelled,
@@ -195,7 +195,7 @@ LINES = (
         },
     ),
     Size(
-        "LabelBoost, thresholds",
+        "LabelBoost, 1,001 public thresholds",
         "unlabelled",
         {
             "paper": lambda alpha: label_boost(alpha).unlabelled,
@@ -219,9 +219,9 @@ LINES = (
         "all",
         {
             "paper": lambda alpha: n_ppm_paper(alpha, BETA, EPSILON, 2),
-            "ours": lambda alpha: n_ppm(alpha, BETA, EPSILON, 2, supports=None),
+            "ours": lambda alpha: n_ppm(alpha, BETA, EPSILON, 2, public_share=0.5),
             "realizable": lambda alpha: n_ppm(
-                alpha, BETA, EPSILON, 2, supports=None, realizable=True
+                alpha, BETA, EPSILON, 2, public_share=0.5, realizable=True
             ),
             "lower bound": lambda alpha: n_labelled_lower(alpha, BETA, 3),
         },
@@ -274,12 +274,12 @@ LINES = (
         },
     ),
     Size(
-        "learner from three releases, thresholds",
+        "learner from two releases, thresholds",
         "private",
         {"ours": lambda alpha: n_release_learner(alpha, BETA, EPSILON, DELTA, 1, 1)},
     ),
     Size(
-        "learner from three releases, thresholds",
+        "learner from two releases, thresholds",
         "public",
         {
             "ours": release_learner_public,
@@ -383,7 +383,7 @@ PANELS = (
     ("semi-private, thresholds", "private"),
     ("semi-private, thresholds", "public"),
     ("mixtures, halfspaces of the plane", "all"),
-    ("LabelBoost, thresholds", "labelled"),
+    ("LabelBoost, 1,001 public thresholds", "labelled"),
     ("release, all thresholds", "private"),
     (f"release, shares of {N_COLUMNS:,} columns", "private"),
 )

@@ -20,9 +20,11 @@ MAX_NODES_PER_LINE = 7
 MIN_LINES_OF_DENSE = 6
 
 ALLOWED = {
-    (".", "internal docstrings"): [(1, "names of columns after a nameless step of a pipeline")],
+    (".", "internal docstrings"): [
+        (1, "names of columns after a nameless step of a pipeline"),
+    ],
     ("_internal", "internal docstrings"): [
-        (12, "progress of fits, for a logger and scikit-learn's callbacks")
+        (12, "progress of fits, for a logger and scikit-learn's callbacks"),
     ],
     ("label_boost", "code"): [
         (6, "progress of fits, for a logger and scikit-learn's callbacks"),
@@ -47,15 +49,24 @@ ALLOWED = {
         (60, "progress of fits, for a logger and scikit-learn's callbacks"),
         (4, "one idea per line"),
     ],
-    ("guarantees", "code"): [(12, "one idea per line")],
-    ("mechanisms", "code"): [(6, "one idea per line")],
+    ("guarantees", "code"): [
+        (12, "one idea per line"),
+        (40, "one tail for sampling and noise, small errors of greedy searches, one fixed rule"),
+    ],
+    ("mechanisms", "code"): [
+        (6, "one idea per line"),
+    ],
     ("rules", "code"): [
         (2, "progress of fits, for a logger and scikit-learn's callbacks"),
         (6, "one idea per line"),
+        (77, "bounds for a declared best error and for public rows from another population"),
     ],
     (".", "code"): [
         (2, "names of columns after a nameless step of a pipeline"),
         (10, "zones and labels of columns are those of public rows"),
+    ],
+    ("rules", "internal docstrings"): [
+        (12, "parameters of these bounds"),
     ],
     ("data", "code"): [
         (2, "progress of fits, for a logger and scikit-learn's callbacks"),
@@ -90,22 +101,36 @@ ALLOWED = {
         (30, "cells of dates and of numbers keep one type in every method"),
         (91, "one idea per line in 70 functions, and long calls by keyword"),
         (467, "regressions and correlations from released second moments"),
+        (9, "a bound for synthetic rows of every cover by cuts, and a counted label share"),
     ],
-    ("sanitizers", "code"): [(8, "one idea per line in 6 functions")],
+    ("sanitizers", "code"): [
+        (8, "one idea per line in 6 functions"),
+    ],
     ("accounting", "code"): [
         (30, "the unit of privacy if only labels are private"),
         (49, "one idea per line"),
         (1, "the title of the proof of prediction sets"),
         (1, "the title of the proof of second moments"),
     ],
-    ("audit", "code"): [(27, "one idea per line"), (6, "fits that protect labels alone")],
-    ("label_privacy", "code"): [(178, "any classifier, if only the labels are private")],
-    ("label_privacy", "internal docstrings"): [
-        (16, "any classifier, if only the labels are private")
+    ("audit", "code"): [
+        (27, "one idea per line"),
+        (6, "fits that protect labels alone"),
     ],
-    ("label_privacy", "numbers"): [(1, "most public rows of a private estimator")],
-    ("accounting", "internal docstrings"): [(1, "the unit of privacy if only labels are private")],
-    ("hypotheses", "code"): [(92, "one idea per line")],
+    ("label_privacy", "code"): [
+        (178, "any classifier, if only the labels are private"),
+    ],
+    ("label_privacy", "internal docstrings"): [
+        (16, "any classifier, if only the labels are private"),
+    ],
+    ("label_privacy", "numbers"): [
+        (1, "most public rows of a private estimator"),
+    ],
+    ("accounting", "internal docstrings"): [
+        (1, "the unit of privacy if only labels are private"),
+    ],
+    ("hypotheses", "code"): [
+        (92, "one idea per line"),
+    ],
     ("metrics", "code"): [
         (42, "one idea per line"),
         (449, "thresholds for rare outcomes, rates by group and calibration"),
@@ -115,14 +140,22 @@ ALLOWED = {
         (5, "why Fieller's interval has its three variances"),
         (102, "thresholds for rare outcomes, rates by group, calibration and differences"),
     ],
-    ("metrics", "numbers"): [(5, "score bins at quantiles of public scores")],
-    ("metrics", "dense functions"): [(3, "score bins at quantiles of public scores")],
+    ("metrics", "numbers"): [
+        (5, "score bins at quantiles of public scores"),
+    ],
+    ("metrics", "dense functions"): [
+        (3, "score bins at quantiles of public scores"),
+    ],
     ("query_release", "internal docstrings"): [
         (1, "what a round of refinement reads"),
         (82, "regressions and correlations from released second moments"),
     ],
-    ("query_release", "numbers"): [(9, "grid, draws and thresholds of second moments")],
-    ("query_release", "dense functions"): [(6, "formulas of coefficients and correlations")],
+    ("query_release", "numbers"): [
+        (9, "grid, draws and thresholds of second moments"),
+    ],
+    ("query_release", "dense functions"): [
+        (6, "formulas of coefficients and correlations"),
+    ],
     ("plotting", "code"): [
         (35, "one idea per line"),
         (51, "released scores, by group, and the curator's texts on cards"),
@@ -132,7 +165,9 @@ ALLOWED = {
         (4, "released scores on cards"),
         (1, "the display of coefficients"),
     ],
-    ("plotting", "numbers"): [(1, "the display of coefficients")],
+    ("plotting", "numbers"): [
+        (1, "the display of coefficients"),
+    ],
     ("linear", "code"): [
         (1, "progress of fits, for a logger and scikit-learn's callbacks"),
         (1330, "linear models of embeddings and of many numbers"),
@@ -169,11 +204,15 @@ ALLOWED = {
         (1, "public models as prior means of linear models"),
         (1, "version of the JSON of linear models"),
     ],
-    ("conformal", "code"): [(325, "prediction sets and intervals with a proved coverage")],
-    ("conformal", "internal docstrings"): [
-        (70, "prediction sets and intervals with a proved coverage")
+    ("conformal", "code"): [
+        (325, "prediction sets and intervals with a proved coverage"),
     ],
-    ("conformal", "numbers"): [(4, "limits of thresholds and of the search for a shortfall")],
+    ("conformal", "internal docstrings"): [
+        (70, "prediction sets and intervals with a proved coverage"),
+    ],
+    ("conformal", "numbers"): [
+        (4, "limits of thresholds and of the search for a shortfall"),
+    ],
     ("boosting", "code"): [
         (247, "one idea per line in 69 functions"),
         (150, "covariances of few public rows are shrunk"),
@@ -183,7 +222,9 @@ ALLOWED = {
         (10, "few rows per column do not switch to Newton boosting"),
         (60, "a linear model is fitted before boosting of many numbers, and is part of its JSON"),
     ],
-    ("boosting", "dense functions"): [(6, "formulas of shrunk covariances and of the pooled mean")],
+    ("boosting", "dense functions"): [
+        (6, "formulas of shrunk covariances and of the pooled mean"),
+    ],
     ("boosting", "internal docstrings"): [
         (33, "a loss answers all questions that depend on it"),
         (26, "the Poisson loss for counts"),

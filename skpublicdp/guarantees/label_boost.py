@@ -257,7 +257,7 @@ def n_label_boost(
     Returns
     -------
     SampleSize
-        Numbers of labelled and unlabelled rows.
+        Numbers of labelled and unlabelled rows, at least one of each kind.
 
     Raises
     ------
@@ -298,10 +298,10 @@ def n_label_boost(
     >>> n_label_boost(alpha=0.1, beta=0.05, epsilon=1.0, d=1, n_base=1000, realizable=True)
     SampleSize(labelled=170053921, unlabelled=90000000)
     >>> n_label_boost(alpha=0.1, beta=0.05, epsilon=1.0, d=1, n_base=100_000, constants="tight")
-    SampleSize(labelled=70057, unlabelled=599652)
+    SampleSize(labelled=65541, unlabelled=602977)
     >>> histogram = BaseAccuracy(lambda n, epsilon, beta: 500 / (epsilon * n), vc_dimension=100)
     >>> n_label_boost(alpha=0.1, beta=0.05, epsilon=1.0, d=1, n_base=histogram, constants="tight")
-    SampleSize(labelled=69637, unlabelled=297344)
+    SampleSize(labelled=65120, unlabelled=300668)
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
     if not isinstance(n_base, BaseAccuracy):
@@ -385,18 +385,19 @@ def _tight_sizes(
     def is_enough_for_draw(s: int) -> bool:
         n_listed = max(s, base_rows)
         labeller = LabellerDraw(s, n_listed, half_epsilon)
-        if labeller_error([labeller], log_n_labelings, beta / 4) <= alpha / 2:
+        if labeller_error([labeller], log_n_labelings, beta / 2) <= alpha / 2:
             return True
         if not realizable:
             return False
-        draw_error = 2 * (log_n_labelings(n_listed) + math.log(8 / beta)) / (half_epsilon * s)
+        draw_error = 2 * (log_n_labelings(n_listed) + math.log(4 / beta)) / (half_epsilon * s)
         log_pairs = 2 * log_n_labelings(2 * s)
-        return relative_deviation_bound(draw_error, s, log_pairs, beta / 8) <= alpha / 2
+        return relative_deviation_bound(draw_error, s, log_pairs, beta / 4) <= alpha / 2
 
     labelled = smallest_integer(is_enough_for_draw)
     # at most half of the relabelled rows have a label before the round
     _check_relabelled(max(base_rows, 2 * labelled), max_rows)
-    unlabelled = max(base_rows - labelled, 0)
+    # the bound is for one round, and without unlabelled rows there is none
+    unlabelled = max(base_rows - labelled, 1)
     # the sampling rates q and q' in the Notes of `n_label_boost`
     privacy_loss = math.expm1(epsilon)
     labelled_rate = privacy_loss / (

@@ -496,7 +496,7 @@ def capped_guarantee(bound: float, reason: str) -> Promise:
     return Promise(1.0, f"{reason}. Errors are at most 1, so this bound is vacuous.")
 
 
-def dichotomies_radius(m: int, beta: float, growth: int) -> float:
+def dichotomies_radius(m: int, beta: float, growth: int, *, fixed_rule: bool = False) -> float:
     """Return the population radius of a cover that has one member per dichotomy of m rows.
 
     Parameters
@@ -507,12 +507,15 @@ def dichotomies_radius(m: int, beta: float, growth: int) -> float:
         Probability, in (0, 1), with which the bound may fail.
     growth : int
         Number of labellings of 2m rows by the class, or an upper bound.
+    fixed_rule : bool, default=False
+        Whether the bound is for a single rule, which does not depend on the rows.
 
     Returns
     -------
     float
         ``b / m``, capped at 1, with the smallest integer b such that ``growth^2 / 2^b <= beta``. No
         rule of the class disagrees with its representative on a larger fraction of the population.
+        For a fixed rule, the condition is ``2 growth / 2^b <= beta``.
 
     Notes
     -----
@@ -529,10 +532,19 @@ def dichotomies_radius(m: int, beta: float, growth: int) -> float:
     0.027
     """
     check_ranges(m=m, beta=beta, growth=growth)
-    return min(1.0, math.ceil((2 * math.log(growth) - math.log(beta)) / math.log(2)) / m)
+    log_pairs = math.log(2 * growth) if fixed_rule else 2 * math.log(growth)
+    return min(1.0, math.ceil((log_pairs - math.log(beta)) / math.log(2)) / m)
 
 
-def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int = 0) -> float:
+def cuts_radius(
+    m: int,
+    beta: float,
+    cuts: int,
+    *,
+    columns: int = 1,
+    missed: int = 0,
+    fixed_rule: bool = False,
+) -> float:
     """Return the radius of a cover by cuts at public values, for rules with few single-column cuts.
 
     Parameters
@@ -549,6 +561,8 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
     missed : int, default=0
         Maximum number of public rows between a cut and the nearest cut of the cover; 0 if the cover
         has a cut in every gap. It must not depend on the rows.
+    fixed_rule : bool, default=False
+        Whether the bound is for a single rule, which does not depend on the rows.
 
     Returns
     -------
@@ -557,7 +571,8 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
         the population. If `missed` values of a column lie between two values, the probability mass
         between those two values is bounded by a Beta(missed + 1, m - missed) variable. Such a Beta
         variable exceeds t with probability ``beta / (columns * (m - missed + 1))``, which permits a
-        union bound over all pairs and columns.
+        union bound over all pairs and columns. For a fixed rule, the probability is ``beta / (2 *
+        cuts)``, for both sides of its cuts.
 
     References
     ----------
@@ -573,7 +588,7 @@ def cuts_radius(m: int, beta: float, cuts: int, *, columns: int = 1, missed: int
     check_ranges(m=m, beta=beta, columns=columns)
     if missed >= m:
         return 1.0
-    beta_share = beta / (columns * (m - missed + 1))
+    beta_share = beta / (2 * cuts if fixed_rule else columns * (m - missed + 1))
     return min(1.0, cuts * float(betainccinv(missed + 1, m - missed, beta_share)))
 
 

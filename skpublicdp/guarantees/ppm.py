@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from scipy.special import betainccinv
 
+from skpublicdp.guarantees.label_boost import relative_deviation_bound
 from skpublicdp.guarantees.population import (
     Promise,
     capped_guarantee,
@@ -721,7 +722,9 @@ def n_ppm_growing_boxes(
     least 6, and spends ε / (2m + 1) on each draw. The error on the rows is then at most the sum of
     a, of ``m / n`` times the error of one draw, of the error of the last draw, and of
     ``public_share * m / (c - 1)`` for faces at c values of each column. The bound for sampling is
-    that of `n_ppm_boxes` with m faces. Proof: docs/proofs/mixtures.md. With at most five faces,
+    that of `n_ppm_boxes` with m faces, without the term for the best box, or the bound of
+    ``n_ppm_paper(realizable=True)``, whichever needs fewer rows. For small alpha, the number of
+    rows is of order 1/alpha. Proof: docs/proofs/mixtures.md. With at most five faces,
     `n_ppm_boxes` requires far fewer rows and also applies if the best box makes errors.
 
     References
@@ -732,7 +735,7 @@ def n_ppm_growing_boxes(
     Examples
     --------
     >>> n_ppm_growing_boxes(alpha=0.3, beta=0.05, epsilon=1.0, d=3, faces=6, public_share=0.5)
-    99235
+    96731
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d, public_share=public_share)
     if not 1 <= faces <= 2 * d or faces != int(faces):
@@ -756,8 +759,17 @@ def n_ppm_growing_boxes(
     loss = _greedy_loss(beta / 2, epsilon, n_faces, 2 * cuts * int(d))
 
     def is_enough(n: int) -> bool:
-        sampling_error = compression_error(n, box_complexity(n, int(d), n_faces), beta / 2)
-        return fixed_error + loss / n + sampling_error <= alpha
+        error = fixed_error + loss / n
+        n_test = n - n_faces  # rows that do not determine the rule
+        complexity = box_complexity(n, int(d), n_faces)
+        log_failure = complexity.log_reconstructions - math.log(beta / 2)
+        rate = log_failure / n_test
+        uniform = n_faces / n + math.sqrt(rate / 2)
+        if error + uniform <= alpha:
+            return True
+        test_error = error * n / n_test
+        root_error = math.sqrt(test_error) + math.sqrt(rate)
+        return root_error <= math.sqrt(alpha)
 
     return smallest_integer(is_enough, start=n_faces + 1)
 
@@ -802,7 +814,8 @@ def n_ppm_growing_unions(
     ceil(halfspaces d ln(1 / a))`` halfspaces for each label, at least 6, and spends ε / (2m + 1) on
     each draw. The error on the rows is then at most the sum of a, of ``m / n`` times the error of
     one draw, and of the error of the last draw. The bound for sampling is `uniform_error` for
-    unions of m + 2 d halfspaces. Proof: docs/proofs/mixtures.md.
+    unions of m + 2 d halfspaces, or a relative deviation bound, whichever needs fewer rows. For
+    small alpha, the number of rows is of order 1/alpha. Proof: docs/proofs/mixtures.md.
 
     The learner draws from at most 5788 halfspaces, so the public rows may have at most 2894
     distinct values on a line, and 75 or 25 distinct points in two or three dimensions. With more
@@ -836,8 +849,10 @@ def n_ppm_growing_unions(
     loss = _greedy_loss(beta / 2, epsilon, n_faces, MAX_GROWING_HALFSPACES)
 
     def is_enough(n: int) -> bool:
-        sampling_error = uniform_error(n, beta / 2, union_growth(2 * n, int(d), n_faces))
-        return fixed_error + loss / n + sampling_error <= alpha
+        error, growth = fixed_error + loss / n, union_growth(2 * n, int(d), n_faces)
+        if error + uniform_error(n, beta / 2, growth) <= alpha:
+            return True
+        return relative_deviation_bound(error, n, math.log(growth), beta / 2) <= alpha
 
     return smallest_integer(is_enough)
 

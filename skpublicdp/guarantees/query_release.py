@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 from scipy.special import ndtri
 
 from skpublicdp.accounting import exact_fraction, gaussian_mu_squared, zcdp_rho
@@ -142,11 +143,19 @@ def n_release_learner(
     Returns
     -------
     int
-        ``n_query_release(2 alpha / 13, beta / 4, epsilon / 3, delta / 3, d, dual,
-        constants="tight")``, in addition to ``n_public(alpha / 26, beta / 8, d,
-        constants="tight")`` public rows. The three releases of `query_release.label_parts` use the
-        same rows. The guarantee of `query_release.learner_from_label_parts` is then at most alpha:
-        six times 2 alpha/13 for the answers, and at most alpha/13 for the cover of the class.
+        Number of private rows required in addition to ``m = n_public(0.23 alpha / 4, beta / 8, d,
+        constants="tight")`` labelled public rows. The same rows are used for
+
+        - releases of the negative and the positive table of `query_release.label_parts`, each
+          within a = 0.23 alpha, with ``0.49 epsilon``, delta / 2 and beta / 4:
+          ``PAPQueryRelease(method="pmw")``,
+        - the fraction of label 1 within c = alpha / 100, with ``0.02 epsilon`` and beta / 4:
+          ``metrics.private_accuracy_score(y, np.ones(n), epsilon=0.02 * epsilon)``.
+
+        The guarantee of `query_release.learner_from_label_parts`, with (fraction, c) as `labels`,
+        is then at most alpha: 4 a + 2 c, and a / 4 for a list of queries with one query for each
+        labelling of the public rows. The number is ``n_query_release(a, ...)`` or, for the count,
+        ``n_stumps(c, ..., p=1)``, whichever is larger.
 
     Raises
     ------
@@ -162,12 +171,12 @@ def n_release_learner(
     Examples
     --------
     >>> n_release_learner(alpha=0.4, beta=0.05, epsilon=1.0, delta=1e-6, d=1, dual=1)
-    6891348
+    386071
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, d=d)
-    return n_query_release(
-        2 * alpha / 13, beta / 4, epsilon / 3, delta / 3, d, dual, constants="tight"
-    )
+    half_budget = (0.49 * epsilon, delta / 2)
+    for_tables = n_query_release(0.23 * alpha, beta / 4, *half_budget, d, dual, constants="tight")
+    return max(for_tables, n_stumps(alpha / 100, beta / 4, 0.02 * epsilon, 0, p=1))
 
 
 def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) -> int:
@@ -191,10 +200,13 @@ def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) ->
     Returns
     -------
     int
-        The smallest n at which ``sqrt(ln(4 p / beta) / 2n)`` for sampling plus the largest of p
-        noise terms, divided by n, is at most alpha. Each of these two bounds fails with probability
-        at most beta/2. The order is ``log(p) / alpha^2 + sqrt(p log p) / (epsilon alpha)`` with
-        Gaussian noise, and ``log(p) / alpha^2 + p log(p) / (epsilon alpha)`` with Laplace noise.
+        The smallest n for which one of two bounds is at most alpha. The first bound is the sum of
+        ``sqrt(ln(4 p / beta) / 2n)`` for sampling and the largest of p noise terms, divided by n,
+        each with beta/2. The second is Chernoff's bound on the sum of sampling error and noise.
+        With Gaussian noise of standard deviation σ, it is ``(sqrt(2 (n / 4 + σ²) ln(2 p / beta)) +
+        1/2) / n``, in which the variances are added instead of the deviations. The order is
+        ``log(p) / alpha^2 + sqrt(p log p) / (epsilon alpha)`` with Gaussian noise, and ``log(p) /
+        alpha^2 + p log(p) / (epsilon alpha)`` with Laplace noise.
 
     Raises
     ------
@@ -207,7 +219,7 @@ def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) ->
     L1 sensitivity is p. The absolute value of a rounded Gaussian variable exceeds ``σ Φ⁻¹(1 - beta
     / 4p) + 1/2`` with probability at most beta / 2p, for ``σ = sqrt(p) / μ``. A discrete Laplace
     variable of scale p / epsilon exceeds ``p ln(4 p / beta) / epsilon`` in absolute value with at
-    most the same probability.
+    most the same probability. docs/proofs/multiplicative_weights.md derives Chernoff's bound.
 
     See Also
     --------
@@ -222,19 +234,40 @@ def n_stumps(alpha: float, beta: float, epsilon: float, delta: float, p: int) ->
     Examples
     --------
     >>> n_stumps(alpha=0.01, beta=0.05, epsilon=1.0, delta=1e-6, p=100)
-    72665
+    47769
     """
     check_ranges(alpha=alpha, beta=beta, epsilon=epsilon, p=p)
     if delta:
         check_ranges(delta=delta)
-    log_failure = math.log(4 * p) - math.log(beta)
+    log_sides = math.log(2 * p) - math.log(beta)  # two sides of p columns
+    log_failure = log_sides + math.log(2)
+    rounding = 1 + 2**-20  # noise scales are rounded up
     if delta:
         mu = math.sqrt(gaussian_mu_squared(exact_fraction(epsilon), exact_fraction(delta)))
-        noise_rows = math.sqrt(p) / mu * -float(ndtri(beta / (4 * p))) + 0.5
+        scale = rounding * math.sqrt(p) / mu
+        noise_rows = scale * -float(ndtri(beta / (4 * p))) + 0.5
     else:
-        noise_rows = p * log_failure / epsilon
-    noise_rows *= 1 + 2**-20  # noise scales are rounded up
-    return smallest_integer(lambda n: math.sqrt(log_failure / (2 * n)) + noise_rows / n <= alpha)
+        scale = rounding * p / epsilon
+        noise_rows = scale * log_failure
+    # rates of Chernoff's bound, and the logarithms of its factors for Laplace noise
+    rates = np.arange(1, 1025) / 1024 / scale
+    log_factors = -np.log1p(-((rates[:-1] * scale) ** 2))
+    log_factors = np.append(log_factors, -math.log1p(math.exp(-1 / scale)))
+
+    def is_enough(n: int) -> bool:
+        max_rows = alpha * n
+        sampling_rows = math.sqrt(log_failure * n / 2)
+        if sampling_rows + noise_rows <= max_rows:
+            return True
+        if delta:
+            variance = n / 4 + scale**2
+            deviation = math.sqrt(2 * variance * log_sides)
+            return deviation + 0.5 <= max_rows
+        log_moments = rates**2 * n / 8 + log_factors
+        log_tails = log_moments - rates * max_rows
+        return bool(log_tails.min() <= -log_sides)
+
+    return smallest_integer(is_enough)
 
 
 def n_pmw_rows(

@@ -183,6 +183,13 @@ def n_private(
         population. In this case, the number is the smallest n for which `finite_excess` with a
         `best_error` of L + alpha/2 is at most alpha/2, at beta/2.
 
+        With these numbers of rows, ``SemiPrivateClassifier(hypotheses, alpha=1 / (2 * m),
+        beta=beta, epsilon=epsilon, best_error=best_error)`` has a `guarantee_` of at most alpha,
+        with a `best_error` of 0 if `realizable`. The `alpha` of the classifier must be below 1/m,
+        since the default results in a coarser cover. This holds for the tight constants and
+        `Thresholds`, `Stumps`, `Intervals`, and `Halfspaces` of the plane with up to 725 public
+        rows, whose covers have a rule for each dichotomy.
+
     Raises
     ------
     ValueError

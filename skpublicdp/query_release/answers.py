@@ -42,8 +42,8 @@ class ReleasedAnswers(ABC):
     """Released results that answer the encoded queries of one class at no privacy cost."""
 
     has_intervals = False
-    answers_are_of_rows = False
-    """Whether each answer is the total weight of the rows that satisfy the query."""
+    rows_error: float | None = None
+    """Error that `guarantee_` does not contain if queries are evaluated on `rows`, if known."""
 
     @property
     def ends_with_public_rows(self) -> bool:
@@ -116,7 +116,7 @@ class RowAnswers(ReleasedAnswers):
 
     queries: QueryClass
     weighted_rows: WeightedRows
-    answers_are_of_rows = True
+    rows_error: float | None = 0.0
 
     @property
     def rows(self) -> WeightedRows:
@@ -132,9 +132,8 @@ class RowAnswers(ReleasedAnswers):
 class MemberAnswers(RowAnswers):
     """Answers to arbitrary queries, each taken from the nearest member of a cover."""
 
-    member_index: Any  # search index for the nearest members; see `QueryCover.member_index`
-    member_answers: Floats  # (n_members,): released answers of the members
-    answers_are_of_rows = False
+    member_index: Any = None  # search index for the nearest members; see `QueryCover.member_index`
+    member_answers: Any = None  # (n_members,): released answers of the members
 
     def answer(self, Q: NDArray[Any]) -> Floats:
         """Return the answer of the nearest member of the cover, clipped to [0, 1]."""

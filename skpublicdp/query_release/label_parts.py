@@ -345,7 +345,8 @@ def learner_from_label_parts(
     negative, positive, labels : object
         Releases of the same class of queries, such as `PAPQueryRelease`, fitted to the tables of
         `label_parts`. Each release has the methods ``answer(Q)`` and ``holds(Q, X)``. `labels` may
-        be ``None`` if all queries agree on the first filler.
+        instead be a pair (share, error) of a released fraction of rows with label 1 and a bound on
+        its error, or ``None`` if all queries agree on the first filler.
     Q : array-like of shape (n_queries, ...)
         Candidate queries, one of which is chosen. They must not depend on private rows.
     fillers : array-like of float, shape (2, n_features)
@@ -461,6 +462,10 @@ def _with_joint_bounds(release: Any, other: Any) -> Any:
 
 def _label_share(labels: Any, queries: Any, fillers: Floats) -> tuple[float, float | None]:
     """Return the released share of rows with label 1, and the bound on the error of this share."""
+    if isinstance(labels, tuple):
+        share, error = labels
+        check_ranges(error=error)
+        return float(share), float(error)
     at_fillers = None if labels is None else np.asarray(labels.holds(queries, fillers))
     if at_fillers is None or (at_fillers[:, 0] == at_fillers[:, 1]).all():
         raise ValueError(

@@ -950,8 +950,9 @@ class PAPQueryRelease(
         -------
         float or None
             With ``method="pmw"``: ``guarantee_ + w + sqrt(ln(2 k / beta) / (2 n))``, at most 1,
-            where w is the released weight of rows that `sample` rejects or changes. ``None`` if
-            `guarantee_` is ``None``, or if answers come from a cover instead of weighted rows.
+            where w is the released weight of rows that `sample` rejects or changes. For stumps,
+            1/4096 is added, because `sample` draws from 4096 rows. ``None`` if `guarantee_` is
+            ``None``, or for halfspaces, whose answers come from a cover and not from rows.
 
         References
         ----------
@@ -959,7 +960,8 @@ class PAPQueryRelease(
         """
         check_is_fitted(self)
         check_ranges(n=int(n), n_queries=n_queries, beta=beta)
-        if self.guarantee_ is None or not self._released.answers.answers_are_of_rows:
+        rows_error = self._released.answers.rows_error
+        if self.guarantee_ is None or rows_error is None:
             return None
         rows = self._released.rows
         is_accepted = self._acceptance(keep_other, keep_missing, constraints)
@@ -967,7 +969,7 @@ class PAPQueryRelease(
         changed_weight = float(rows.weights[is_changed].sum())
         log_inverse = math.log(2 * n_queries / beta)
         sampling = math.sqrt(log_inverse / (2 * int(n)))
-        return min(1.0, self.guarantee_ + changed_weight + sampling)
+        return min(1.0, self.guarantee_ + rows_error + changed_weight + sampling)
 
     def _acceptance(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from skpublicdp.guarantees import (
     cover_radius,
     cuts_radius,
     dichotomies_radius,
+    finite_excess,
     sampling_error,
     uniform_error,
     vc_dimension,
@@ -32,6 +34,7 @@ SYNTHETIC_VALUES = (
 )
 DEPENDENT_ROWS = "a person may have several rows, which are not independent"
 ADAPTIVE_COVER = "every draw after the first uses a cover that depends on earlier draws"
+LABELS_UNDER_SHIFT = "labelled public rows are scored, but their population differs (smoothness)"
 UNKNOWN_COVER_RADIUS = "the radius of the cover is not known"
 FITTED_STEPS = (
     "earlier steps of the pipeline were fitted to the public rows, which makes these rows dependent"
@@ -98,24 +101,33 @@ def warn_if_vacuous(guarantee: Promise, n_private: int, n_public: int, epsilon: 
 
 
 def cover_error(
-    cover: Cover, hypotheses: Any, n_features: int, n_classes: int, m: int, beta: float
+    cover: Cover,
+    hypotheses: Any,
+    n_features: int,
+    n_classes: int,
+    m: int,
+    beta: float,
+    *,
+    fixed_rule: bool = False,
 ) -> float | None:
     """Return an upper bound on the distance from any rule of a class to the nearest cover member.
 
-    The distance between two rules is the probability that they predict different labels.
+    The distance between two rules is the probability that they predict different labels. With
+    `fixed_rule`, the bound is for a single rule of the class, which does not depend on any row.
     """
     if cover.cuts is not None:
-        return _cut_error(cover.cuts, m, beta)
+        return _cut_error(cover.cuts, m, beta, fixed_rule=fixed_rule)
     # the growth functions count the labellings with two labels
     if cover.radius is None or n_classes > 2 or not hasattr(hypotheses, "growth"):
         return None
     if cover.radius == 0:
-        return dichotomies_radius(m, beta / 2, hypotheses.growth(2 * m, n_features))
+        growth = hypotheses.growth(2 * m, n_features)
+        return dichotomies_radius(m, beta / 2, growth, fixed_rule=fixed_rule)
     d = max(vc_dimension(hypotheses, n_features), 1)
     return cover_radius(m, d, beta / 2, cover.radius)
 
 
-def _cut_error(cuts: Cuts, m: int, beta: float) -> float:
+def _cut_error(cuts: Cuts, m: int, beta: float, *, fixed_rule: bool) -> float:
     """Return the `cover_error` bound for a cover whose thresholds are values of public rows."""
     if not cuts.per_rule:
         return 0.0
@@ -123,7 +135,14 @@ def _cut_error(cuts: Cuts, m: int, beta: float) -> float:
     # columns. Each share is beta / 3 even if fewer events apply, since the public rows determine
     # the applicable events.
     max_skipped = cuts.allowed if cuts.missed else 0
-    error = cuts_radius(m, beta / 3, cuts.per_rule, columns=cuts.columns, missed=max_skipped)
+    error = cuts_radius(
+        m,
+        beta / 3,
+        cuts.per_rule,
+        columns=cuts.columns,
+        missed=max_skipped,
+        fixed_rule=fixed_rule,
+    )
     if cuts.merged:
         stump_error = dichotomies_radius(m, beta / 3, stump_growth(2 * m, cuts.columns))
         error += cuts.per_rule * stump_error
@@ -141,6 +160,9 @@ def excess_error_guarantee(
     n_labelled: int = 0,
     growth: int | None = None,
     hypotheses: Any = None,
+    best_error: float | None = None,
+    epsilon: float = math.inf,
+    smoothness: float = 1.0,
 ) -> Promise:
     """Return the guarantee of a drawn rule: the sum of cover radius, sampling error and draw error.
 
@@ -164,6 +186,13 @@ def excess_error_guarantee(
         Growth function of the class for two labels, evaluated at 2 n_labelled rows.
     hypotheses : HypothesisClass, optional
         The hypothesis class. If the bound uses a declared VC dimension, the reason states this.
+    best_error : float, optional
+        Assumed bound on the population error of the best rule. Only used without labelled public
+        rows, since the small-error bound is for independent rows.
+    epsilon : float
+        Privacy budget of the draw, for `best_error`.
+    smoothness : float
+        Assumed σ: the density of the private rows is at most 1/σ times that of the public rows.
     """
     if drawn.cover is not cover:
         return no_guarantee(ADAPTIVE_COVER)
@@ -172,8 +201,23 @@ def excess_error_guarantee(
     radius = 0.0 if is_exact else radius_at(beta / 2)
     if radius is None:
         return no_guarantee(UNKNOWN_COVER_RADIUS)
-    draw_error = drawn.certificate.at(remaining_beta / 4)
     total_public_weight = public_weight * n_labelled
+    if smoothness < 1 and total_public_weight:
+        return no_guarantee(LABELS_UNDER_SHIFT)
+    radius = min(1.0, radius / smoothness)
+    population = "one population"
+    if smoothness < 1:
+        population = (
+            f"two populations, where the density of private rows is at most {1 / smoothness:.3g} "
+            "times that of public rows, as smoothness declares"
+        )
+    if best_error is not None and not total_public_weight:
+        size = drawn.certificate.effective_size
+        guarantee = _small_error_guarantee(
+            population, best_error, radius, n, beta, remaining_beta, epsilon=epsilon, size=size
+        )
+        return with_class_assumptions(guarantee, hypotheses) if cover.cuts is None else guarantee
+    draw_error = drawn.certificate.at(remaining_beta / 4)
     if total_public_weight:
         # the public rows determined the cover, so their errors require uniform convergence over
         # the class
@@ -189,12 +233,40 @@ def excess_error_guarantee(
         mean_sampling_error = sampling_error(n, 3 * remaining_beta / 4, cover.size)
     reason = (
         f"With probability {1 - beta:g} over all rows and the draw, if the rows are independent "
-        f"draws from one population, the excess error is at most {radius:.3g} for the cover, plus "
+        f"draws from {population}, the excess error is at most {radius:.3g} for the cover, plus "
         f"{mean_sampling_error:.3g} for sampling and {draw_error:.3g} for the draw"
     )
     guarantee = capped_guarantee(radius + mean_sampling_error + draw_error, reason)
     uses_vc_dimension = growth is not None or cover.cuts is None
     return with_class_assumptions(guarantee, hypotheses) if uses_vc_dimension else guarantee
+
+
+def _small_error_guarantee(
+    population: str,
+    best_error: float,
+    radius: float,
+    n: int,
+    beta: float,
+    remaining_beta: float,
+    *,
+    epsilon: float,
+    size: int,
+) -> Promise:
+    """Return the bound on the error minus `best_error`, if some rule has at most this error.
+
+    The parameter `remaining_beta` is the part of `beta` for sampling and the draw.
+    """
+    cover_best_error = best_error + radius
+    excess = 1.0
+    if cover_best_error < 1:
+        excess = finite_excess(n, remaining_beta, epsilon, size, best_error=cover_best_error)
+    reason = (
+        f"With probability {1 - beta:g} over all rows and the draw, if the rows are independent "
+        f"draws from {population}, and some rule of the class has an error of at most "
+        f"{best_error:g}, as best_error declares, the error is at most {best_error:g} plus "
+        f"{radius:.3g} for the cover and {excess:.3g} for sampling and the draw"
+    )
+    return capped_guarantee(radius + excess, reason)
 
 
 def is_whole_class(cover: Cover) -> bool:
@@ -207,6 +279,11 @@ def base_learner_guarantee(base: Any, beta: float | None = None) -> Promise:
     name = type(base).__name__
     if not hasattr(base, "guarantee_reason_"):
         return no_guarantee(f"{name} does not state a bound on its error in the population")
+    for declared, default in (("best_error", None), ("smoothness", 1.0)):
+        if beta is not None and getattr(base, declared, default) != default:
+            return no_guarantee(
+                f"the bound of {name} relies on {declared}, which was not declared for these rows"
+            )
     base_beta = getattr(base, "beta", None)
     is_too_weak = beta is not None and (not base_beta or base_beta > beta)
     if base.guarantee_ is not None and is_too_weak:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 from numpy.typing import ArrayLike, NDArray
@@ -71,6 +71,16 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
     public_weight : int, default=1
         Weight of a labelled public row in the score, relative to a private row. Public labels cost
         no privacy; a weight of 0 ignores them.
+    best_error : float, default=None
+        Declared bound, in [0, 1), on the population error of the best rule of `hypotheses`; 0 in
+        the realizable case. This is an assumption, must not be computed from private rows, and only
+        changes `guarantee_`. It is not used if labelled public rows have a positive weight.
+    smoothness : float, default=1.0
+        Declared σ in (0, 1] for public rows from another population: the density of the private
+        rows is at most 1/σ times the density of the public rows, for the features. `guarantee_`
+        then holds in the population of the private rows, and its term for the cover is divided by
+        σ. This is an assumption, and it only changes `guarantee_`. With labelled public rows of a
+        positive weight and σ below 1, there is no bound.
     classes : array-like, default=None
         All possible labels. By default, the labels that occur in `y` and among the public labels;
         the set of these labels is then assumed to be public knowledge.
@@ -113,7 +123,9 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
     guarantee_ : float or None
         Bound on the excess population error over the best rule of `hypotheses`. The bound holds
         with probability 1 - beta over the private rows, the public rows and the draw, if all rows
-        are independent draws from one population. ``None`` if no bound has been proved.
+        are independent draws from one population. ``None`` if no bound has been proved. With
+        `best_error`, the bound is on the population error minus `best_error`. See
+        ``guarantees.n_private`` for the number of rows that results in a given bound.
     guarantee_reason_ : str
         The terms of the bound, or the reason why no bound has been proved.
     n_features_in_ : int
@@ -168,6 +180,8 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         "hypotheses": [HypothesisClass, None],
         "alpha": PROBABILITY,
         "public_weight": [Interval(Integral, 0, 1 << 20, closed="both")],
+        "best_error": [Interval(Real, 0, 1, closed="left"), None],
+        "smoothness": [Interval(Real, 0, 1, closed="right")],
         "classes": ["array-like", None],
         "bounds": ["array-like", dict, None],
         **COVER_PARAMETERS,
@@ -196,6 +210,8 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         alpha: float = 0.05,
         beta: float = 0.05,
         public_weight: int = 1,
+        best_error: float | None = None,
+        smoothness: float = 1.0,
         classes: ArrayLike | None = None,
         bounds: ArrayLike | dict[Any, Any] | None = None,
         n_jobs: int | None = None,
@@ -208,6 +224,8 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         self.alpha = alpha
         self.beta = beta
         self.public_weight = public_weight
+        self.best_error = best_error
+        self.smoothness = smoothness
         self.classes = classes
         self.bounds = bounds
         self.n_jobs = n_jobs
@@ -371,6 +389,9 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
             n_labelled=n_labelled,
             growth=growth,
             hypotheses=hypotheses,
+            best_error=self.best_error,
+            epsilon=float(self.epsilon),
+            smoothness=self.smoothness,
         )
 
     def _why_no_guarantee(
@@ -391,7 +412,13 @@ class SemiPrivateClassifier(StreamedScoreMixin, CoverClassifier):
         """Return the `population_guarantee.cover_error` bound for this class and these rows."""
         n_features, n_classes = self.n_features_in_, len(rows.classes)
         return cover_error(
-            cover, class_or_default(self.hypotheses), n_features, n_classes, rows.n_public, beta
+            cover,
+            class_or_default(self.hypotheses),
+            n_features,
+            n_classes,
+            rows.n_public,
+            beta,
+            fixed_rule=self.best_error is not None,
         )
 
     def _store_rule(self, rows: Dataset, hypothesis: Hypothesis, cover: Cover) -> None:

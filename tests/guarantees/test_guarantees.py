@@ -10,7 +10,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
-from scipy.stats import binom
+from scipy.stats import binom, dlaplace, norm
 
 from skpublicdp.accounting import Gaussian, Pure, Sensitivity, gaussian_mu_squared
 from skpublicdp.guarantees import (
@@ -496,8 +496,8 @@ class TestStumps:
     @pytest.mark.parametrize("delta", [0, 1e-6])
     @pytest.mark.parametrize("p", [1, 8, 300])
     def test_answers_are_as_good_as_promised(self, p, delta):
-        """Columns of fair coins have the largest sampling error."""
-        alpha, beta, epsilon, runs = 0.1, 0.2, 0.5, 400
+        """Columns of fair coins have the largest sampling error. Fails from a rate of .3 on."""
+        alpha, beta, epsilon, runs = 0.1, 0.2, 0.5, 800
         n = n_stumps(alpha, beta, epsilon, delta, p)
         rng = np.random.default_rng(p)
         ledger = Ledger(runs * epsilon, 0.5 if delta else 0, random_state=p)
@@ -511,6 +511,27 @@ class TestStumps:
             broken += np.abs(noisy.values / n - 0.5).max() > alpha
         assert binom.sf(broken - 1, runs, beta) > FALSE_ALARM
 
+    @pytest.mark.parametrize(
+        ("alpha", "epsilon", "delta", "p"),
+        [(0.02, 1.0, 0, 30), (0.05, 0.3, 0, 20), (0.01, 1.0, 1e-6, 50), (0.05, 0.1, 1e-6, 50)],
+    )
+    def test_the_size_is_nearly_used_up(self, alpha, epsilon, delta, p):
+        """The exact failure probability of p columns of fair coins is near beta."""
+        beta = 0.2
+        n = n_stumps(alpha, beta, epsilon, delta, p)
+
+        def failure(n):
+            k = np.arange(n + 1)
+            if delta:
+                mu = math.sqrt(gaussian_mu_squared(Fraction(epsilon), Fraction(delta)))
+                tail = 2 * norm.sf(alpha * n + 0.5 - (k - n / 2), scale=math.sqrt(p) / mu)
+            else:
+                tail = 2 * dlaplace.sf(np.floor(alpha * n - (k - n / 2)), epsilon / p)
+            return 1 - (1 - binom.pmf(k, n, 0.5) @ tail) ** p
+
+        assert failure(n) <= beta
+        assert failure(math.ceil(0.65 * n)) > beta
+
     @given(shares, st.floats(1e-6, 0.9), st.floats(0.05, 5), st.integers(1, 10**6))
     def test_the_two_orders(self, alpha, beta, epsilon, p):
         """Sampling goes by log(p) / alpha^2 and noise by sqrt(p) / alpha, or by p without delta."""
@@ -518,7 +539,6 @@ class TestStumps:
         pure = n_stumps(alpha, beta, epsilon, 0, p)
         gaussian = n_stumps(alpha, beta, epsilon, 1e-6, p)
         noise = p * math.log(4 * p / beta) / (epsilon * alpha)
-        assert max(sampling, noise) <= pure * (1 + 1e-9)
         assert pure <= (sampling**0.5 + noise**0.5) ** 2 * (1 + 1e-4) + 1
         four_times = n_stumps(alpha, beta, epsilon, 1e-6, 4 * p)
         assert gaussian <= four_times <= 4 * gaussian + 4

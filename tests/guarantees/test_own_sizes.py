@@ -106,7 +106,10 @@ class TestGenericLearner:
         assert self.n_failures(100, monkeypatch) <= allowed_failures(100, BETA)
 
     def test_it_is_kept_in_a_few_runs(self, monkeypatch):
-        """Fails if all runs fail."""
+        """Fails if all runs fail.
+
+        A smoke test, which sees gross errors only.
+        """
         assert self.n_failures(12, monkeypatch) <= allowed_failures(12, BETA)
 
 

@@ -9,16 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from skpublicdp import SemiPrivateClassifier
+from skpublicdp import LabelBoostClassifier, SemiPrivateClassifier
 from skpublicdp.accounting import exact_fraction
 from skpublicdp.guarantees import (
+    cuts_radius,
+    dichotomies_radius,
     finite_excess,
     growth_function,
     n_finite,
     n_private,
     n_public,
 )
-from skpublicdp.hypotheses import FiniteClass, Intervals, Thresholds
+from skpublicdp.hypotheses import FiniteClass, Halfspaces, Intervals, Stumps, Thresholds
 from tests.helpers import allowed_failures, public_sample
 from tests.internals.guarantees import _small_error_excess, _tilted_error
 from tests.internals.hypotheses import tabulate
@@ -243,6 +245,122 @@ def count_failures(best_error, epsilon, *, share, trials):
         clf.set_params(random_state=trial).fit(X, y, X_public=domain)
         failures += clf.predict(domain).any()
     return failures
+
+
+@pytest.mark.parametrize("best_error", [None, 0.0, 0.02])
+@pytest.mark.parametrize("alpha", [0.1, 0.3])
+@pytest.mark.parametrize(
+    ("hypotheses", "d", "width"),
+    [(Thresholds(), 1, 1), (Intervals(), 2, 1), (Stumps(), 2, 1), (Halfspaces(), 3, 2)],
+    ids=repr,
+)
+def test_the_classifier_states_the_error_of_its_sizes(hypotheses, d, width, alpha, best_error):
+    if isinstance(hypotheses, Halfspaces) and alpha < 0.3:
+        alpha = 0.2  # fewer public rows
+    usual = {"constants": "tight", "best_error": best_error}
+    n = n_private(alpha, 0.05, 1.0, d, **usual)
+    m = n_public(alpha / 2, 0.025, d, constants="tight", realizable=best_error is not None)
+    rng = np.random.default_rng(0)
+    X, X_public = rng.random((n, width)), rng.random((m, width))
+    clf = SemiPrivateClassifier(
+        hypotheses, alpha=1 / (2 * m), best_error=best_error, classes=[0, 1], random_state=0
+    ).fit(X, X[:, 0] > 0.3, X_public=X_public)
+    assert clf.guarantee_ <= alpha
+    assert clf.guarantee_ > alpha / 3
+    assert ("as best_error declares" in clf.guarantee_reason_) == (best_error is not None)
+
+
+class TestDeclaredError:
+    def fit(self, **settings):
+        rng = np.random.default_rng(0)
+        X, X_public = rng.random((3000, 1)), rng.random((300, 1))
+        y, y_public = X[:, 0] > 0.3, X_public[:, 0] > 0.3
+        if not settings.pop("labelled", False):
+            y_public = None
+        clf = SemiPrivateClassifier(Thresholds(), classes=[0, 1], random_state=0, **settings)
+        return clf.fit(X, y, X_public=X_public, y_public=y_public)
+
+    def test_it_changes_the_bound_only(self):
+        usual, declared = self.fit(), self.fit(best_error=0.0)
+        assert str(usual.hypothesis_) == str(declared.hypothesis_)
+        assert usual.certificate_ == declared.certificate_
+        assert declared.guarantee_ < 0.7 * usual.guarantee_
+        assert self.fit(best_error=0.99).guarantee_ <= 1
+
+    def test_labelled_public_rows_do_not_use_it(self):
+        usual, declared = (self.fit(labelled=True, best_error=error) for error in (None, 0.0))
+        assert "best_error" not in declared.guarantee_reason_
+        assert declared.guarantee_ <= usual.guarantee_  # one fixed rule
+        unused = self.fit(labelled=True, best_error=0.0, public_weight=0)
+        assert "best_error" in unused.guarantee_reason_
+
+    def test_label_boost_does_not_rely_on_it(self):
+        """Its base learner has labels of another rule."""
+        rng = np.random.default_rng(0)
+        X = rng.random((30_000, 1))
+        y = np.where(np.arange(len(X)) < 10_000, X[:, 0] > 0.3, -1)
+        declared = ({"best_error": 0.0}, {"smoothness": 0.5})
+        for released, settings in itertools.product((False, True), declared):
+            base = SemiPrivateClassifier(Thresholds(), beta=0.0125, **settings)
+            clf = LabelBoostClassifier(
+                base, hypotheses=Thresholds(), n_base=10**6, release_labeler=released
+            ).fit(X, y, X_public=rng.random((300, 1)))
+            assert clf.guarantee_ is None
+            assert f"relies on {next(iter(settings))}" in clf.guarantee_reason_
+
+    @pytest.mark.parametrize(("cuts", "missed"), [(1, 0), (2, 0), (2, 3)])
+    def test_a_fixed_rule_of_cuts(self, cuts, missed):
+        """Rows next to fixed cuts: the bound fails in less than beta, and 0.7 of it in more."""
+        m, beta, trials = 40, 0.3, 4000
+        rows = np.sort(np.random.default_rng(0).random((trials, m)), axis=1)
+        radius = cuts_radius(m, beta, cuts, missed=missed, fixed_rule=True)
+        assert radius < cuts_radius(m, beta, cuts, missed=missed)
+        padded = np.pad(rows, ((0, 0), (m, m)), constant_values=((0, 0), (0, 1)))
+        total = 0.0
+        for cut in np.linspace(0, 1, cuts + 2)[1:-1]:
+            below = m + (rows < cut).sum(axis=1)
+            left = cut - padded[np.arange(trials), below - 1 - missed]
+            right = padded[np.arange(trials), below + missed] - cut
+            total += np.maximum(left, right)
+        assert_failures_allowed((total > radius).sum(), trials, beta)
+        assert (total > 0.7 * radius).mean() > 0.3 * beta
+
+    def test_a_shift_divides_the_radius(self):
+        usual, shifted = self.fit(), self.fit(smoothness=0.25)
+        assert str(usual.hypothesis_) == str(shifted.hypothesis_)
+        radius, shifted_radius = (
+            float(clf.guarantee_reason_.split("at most ")[-1].split()[0])
+            for clf in (usual, shifted)
+        )
+        assert shifted_radius == pytest.approx(4 * radius, rel=0.02)
+        assert shifted.guarantee_ - usual.guarantee_ == pytest.approx(3 * radius, rel=0.02)
+        assert "at most 4 times that of public rows" in shifted.guarantee_reason_
+        both = self.fit(smoothness=0.25, best_error=0.0)
+        assert "as smoothness declares" in both.guarantee_reason_
+        labelled = self.fit(smoothness=0.25, labelled=True)
+        assert labelled.guarantee_ is None
+        assert "smoothness" in labelled.guarantee_reason_
+
+    def test_the_radius_under_a_shift_is_needed(self):
+        """Private rows where the public rows are rarest: the bound without the factor fails."""
+        sigma, m, beta, failures, uncorrected, trials = 0.2, 300, 0.1, 0, 0, 400
+        radius = cuts_radius(m, beta, 1)
+        assert radius / sigma < 0.5
+        for seed in range(trials):
+            ends = np.sort(np.r_[0.0, np.random.default_rng(seed).random(m), 1.0])
+            missed = min(1.0, np.diff(ends).max() / sigma)  # by a threshold in the widest gap
+            failures += missed > radius / sigma
+            uncorrected += missed > radius
+        assert_failures_allowed(failures, trials, beta)
+        assert uncorrected > 0.9 * trials
+
+    def test_a_fixed_rule_of_dichotomies(self):
+        """`n_public(realizable=True)` is the inverse."""
+        for alpha, beta, d in itertools.product((0.05, 0.2), (0.01, 0.2), (1, 3)):
+            m = n_public(alpha, beta, d, realizable=True, constants="tight")
+            growth = growth_function(2 * m, d)
+            radius = dichotomies_radius(m, beta, growth, fixed_rule=True)
+            assert radius <= alpha < dichotomies_radius(m, beta, growth)
 
 
 @pytest.mark.parametrize("constants", ["paper", "tight"])

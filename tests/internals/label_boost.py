@@ -6,6 +6,7 @@ from skpublicdp.label_boost.plan import (
     LabelBoostPlan,
     RelabellingRound,
     affordable_base_budget,
+    choose_plan,
     relabelling_epsilon,
     rounds_epsilon,
     tight_plan,

@@ -26,7 +26,9 @@ from tests.internals.guarantees import LabellerDraw, labeller_error, relative_de
 from tests.internals.label_boost import (
     LabelBoostPlan,
     RelabellingRound,
+    choose_plan,
     label_boost_guarantee,
+    log_n_labelings,
     rows_for_base_learner,
 )
 from tests.internals.privacy import Ledger
@@ -101,6 +103,8 @@ def histogram_error(n, epsilon, beta, n_cells=CELLS):
 
 
 ACCURACY = BaseAccuracy(histogram_error, vc_dimension=CELLS)
+PERFECT = BaseAccuracy(lambda n, epsilon, beta: 0.0 if n >= 10 else 1.0, vc_dimension=1)
+POOR = BaseAccuracy(functools.partial(histogram_error, n_cells=5000), vc_dimension=5000)
 
 
 def ages(seed, n_labelled=20_000, n_unlabelled=400_000, **settings):
@@ -183,6 +187,8 @@ class TestThirdParty:
 
         Half of the rows have the values next to the cut, and the rules that err there have an
         error just above alpha.
+
+        A smoke test, which sees gross errors only.
         """
         settings = {"constants": "tight"}
         sizes = n_label_boost(alpha, 0.05, 1.0, 1, ACCURACY, realizable=True, **settings)
@@ -217,9 +223,45 @@ class TestThirdParty:
             failures += shares[base.predict(cells[:, None]) != (cells > CUT)].sum() > alpha
         assert failures <= allowed_failures(runs, 0.05)
 
+    @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
+    @pytest.mark.parametrize("accuracy", [ACCURACY, PERFECT, POOR])
+    def test_a_fit_at_the_counted_size_promises_alpha(self, accuracy, epsilon):
+        """With alpha / 4, as the docstring says; most of these fits have too many rows to run."""
+        for alpha in (0.02, 0.05, 0.1, 0.2, 0.4):
+            sizes = n_label_boost(alpha, 0.05, epsilon, 1, accuracy, constants="tight")
+            plan = choose_plan(
+                Thresholds(),
+                1,
+                2,
+                n_labelled=sizes.labelled,
+                n_unlabelled=sizes.unlabelled,
+                epsilon=Fraction(epsilon),
+                delta=Fraction(0),
+                alpha=alpha / 4,
+                beta=0.05,
+                n_base=accuracy.n_rows(alpha / 4, 0.05 / 4),
+                must_relabel=True,
+            )
+            assert len(plan.rounds) == 1
+            log_labelings = functools.partial(
+                log_n_labelings, Thresholds(), n_features=1, n_classes=2
+            )
+            guarantee = label_boost_guarantee(
+                plan, Thresholds(), None, 0.05, plan.base_rows, log_labelings, accuracy
+            )
+            assert guarantee.bound <= alpha
+
+    def test_few_unlabelled_rows_are_enough_for_an_accurate_learner(self):
+        sizes = n_label_boost(0.1, 0.05, 1.0, 1, PERFECT, constants="tight")
+        assert sizes.unlabelled == 4
+        clf = ages(0, *sizes, base_accuracy=PERFECT, n_base=None, alpha=0.1 / 4)
+        assert clf.n_rounds_ == 1
+        assert clf.guarantee_ <= 0.1
+
     @pytest.mark.slow
     @pytest.mark.parametrize("alpha", [0.2, 0.3])
     def test_it_is_kept_at_the_size_that_is_counted(self, alpha):
+        """A smoke test, which sees gross errors only."""
         sizes = n_label_boost(alpha, 0.05, 1.0, 1, ACCURACY, constants="tight")
         runs, failures = 20, 0
         for seed in range(runs):
@@ -232,7 +274,10 @@ class TestThirdParty:
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.2, 0.3])
 def test_rectangles_of_few_labels(alpha):
-    """Corollary 4.17 at the size that is counted, around a learner that needs many rows."""
+    """Corollary 4.17 at the size that is counted, around a learner that needs many rows.
+
+    A smoke test, which sees gross errors only.
+    """
     accuracy = BaseAccuracy(functools.partial(histogram_error, n_cells=256), vc_dimension=256)
     sizes = n_label_boost(alpha, 0.05, 1.0, 4, accuracy, constants="tight")
     assert sizes.labelled < sizes.unlabelled
@@ -291,7 +336,10 @@ def test_boxes_in_three_columns():
 @pytest.mark.slow
 @pytest.mark.parametrize("alpha", [0.2, 0.3])
 def test_boxes_in_three_columns_of_few_labels(alpha):
-    """Corollary 4.17 at the size that is counted: boxes have VC dimension 6."""
+    """Corollary 4.17 at the size that is counted: boxes have VC dimension 6.
+
+    A smoke test, which sees gross errors only.
+    """
     error = functools.partial(histogram_error, n_cells=SIDE**3)
     accuracy = BaseAccuracy(error, vc_dimension=SIDE**3)
     sizes = n_label_boost(alpha, 0.05, 1.0, 6, accuracy, constants="tight")

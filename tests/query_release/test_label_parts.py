@@ -5,9 +5,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import binom, dlaplace
 
 from skpublicdp import PAPQueryRelease
-from skpublicdp.guarantees import dichotomies_radius, n_public, n_query_release, n_release_learner
+from skpublicdp.guarantees import dichotomies_radius, n_public, n_release_learner, n_stumps
+from skpublicdp.metrics import private_accuracy_score
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
@@ -116,6 +118,35 @@ def test_no_more_is_lost_than_the_errors_of_the_answers_allow():
     assert max_ratio > 0.99
 
 
+def test_a_counted_share_takes_the_place_of_the_third_release():
+    rng = np.random.default_rng(0)
+    for _ in range(100):
+        weights = rng.dirichlet(np.full(len(CELLS), 0.4))
+        releases = [FixedRelease(table, 0.1) for table in exact_answers(weights, BOTH_ENDS)]
+        share = float(weights @ CELLS[:, 1])
+        learned = learner_from_label_parts(*releases[:2], (share, 0.02), THRESHOLDS, BOTH_ENDS)
+        released = learner_from_label_parts(*releases, THRESHOLDS, BOTH_ENDS)
+        assert learned.rule.query == released.rule.query
+        assert learned.guarantee == pytest.approx(2 * (0.1 + 0.1 + 0.02))
+    with pytest.raises(ValueError, match="error must"):
+        learner_from_label_parts(*releases[:2], (share, -0.1), THRESHOLDS, BOTH_ENDS)
+
+
+def test_the_count_is_as_accurate_as_its_size():
+    """The exact probability for fair labels, which are the hardest to count."""
+    alpha, beta, epsilon = 0.4, 0.05, 1.0
+    n = n_stumps(alpha / 100, beta / 4, 0.02 * epsilon, 0, p=1)
+    assert n <= n_release_learner(alpha, beta, epsilon, 1e-6, 1, 1)
+    k = np.arange(n + 1)
+    is_within = dlaplace.cdf(np.floor(n / 2 + alpha / 100 * n - k), 0.02 * epsilon)
+    is_below = dlaplace.cdf(np.ceil(n / 2 - alpha / 100 * n - k) - 1, 0.02 * epsilon)
+    failure = 1 - binom.pmf(k, n, 0.5) @ (is_within - is_below)
+    assert failure <= beta / 4
+    y = np.arange(n) < n // 2
+    share = private_accuracy_score(y, np.ones(n), epsilon=0.02 * epsilon, random_state=0)
+    assert abs(float(share) - 0.5) <= alpha / 100
+
+
 def test_the_labels_are_not_needed_where_all_queries_agree():
     weights = np.full(len(CELLS), 1 / len(CELLS))
     tables = exact_answers(weights, BOTH_ENDS)
@@ -211,11 +242,10 @@ def test_rows_of_one_label_are_not_moved_to_those_of_the_other(Q, swapped):
 
 @pytest.mark.slow
 def test_the_promise_is_kept_at_the_size_that_is_counted():
+    """A smoke test: with so many rows no run comes near the bound."""
     alpha, beta = 0.8, 0.2
     n = n_release_learner(alpha, beta, 3.0, 1e-6, 1, 1)
-    part = n_query_release(2 * alpha / 13, beta / 4, 1.0, 1e-6 / 3, 1, 1, constants="tight")
-    assert n == part
-    m = n_public(alpha / 26, beta / 8, 1, constants="tight")
+    m = n_public(0.23 * alpha / 4, beta / 8, 1, constants="tight")
     failures, runs = 0, 20
     for seed in range(runs):
         rng = np.random.default_rng(seed)
@@ -228,14 +258,19 @@ def test_the_promise_is_kept_at_the_size_that_is_counted():
             y,
             m,
             fillers,
-            epsilon=1.0,
-            delta=1e-6 / 3,
+            epsilon=0.49 * 3,
+            delta=1e-6 / 2,
             beta=beta / 4,
             random_state=seed,
         )
+        share = private_accuracy_score(y[m:], np.ones(n), epsilon=0.02 * 3, random_state=seed)
+        labels = (float(share), alpha / 100)
         Q = np.concatenate([[0.0], X[:m, 0]])[:, None]
-        learned = learner_from_label_parts(*releases, Q, fillers, X_public=X[:m], beta=beta / 4)
+        learned = learner_from_label_parts(
+            *releases[:2], labels, Q, fillers, X_public=X[:m], beta=beta / 4
+        )
         assert learned.guarantee <= alpha
+        assert learned.guarantee > 0.5 * alpha
         failures += 0.8 * abs(learned.rule.query[0] - 0.4) > learned.guarantee
     assert failures <= allowed_failures(runs, beta)
 

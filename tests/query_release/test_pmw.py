@@ -413,6 +413,18 @@ class TestRadius:
         assert failures <= allowed_failures(trials, beta)
         assert max(shares) > 0.5
 
+    @pytest.mark.parametrize("decimals", [0, 1, 9])
+    @pytest.mark.parametrize("n_cells", [2, 7, 30, 400])
+    def test_representatives_are_medians(self, decimals, n_cells):
+        """Corollary 6b: rows on one side of a representative are no more than skipped rows."""
+        for seed in range(30):
+            column = np.round(np.random.default_rng(seed).normal(size=250), decimals)
+            axis = QuantileAxis(column, 2, n_cells)
+            representative = axis.representatives[axis.assign_cells(column)]
+            for side in (column < representative, column > representative):
+                in_cell = np.bincount(axis.assign_cells(column)[side], minlength=axis.n_cells)
+                assert in_cell.max() <= axis.max_skipped_rows
+
     def test_all_numbers_of_skipped_rows_share_beta(self):
         """The rows decide which bound is used, so all of them hold at once."""
         c = np.arange(10**6)

@@ -13,6 +13,7 @@ from skpublicdp.exceptions import SyntheticTailsWarning
 from skpublicdp.query_release import (
     CustomQueries,
     HalfspaceQueries,
+    IntervalQueries,
     MarginalQueries,
     RectangleQueries,
     StumpQueries,
@@ -354,11 +355,48 @@ class TestGuarantee:
             failures += np.abs(sampled - released).max() > radius
         assert failures / n_samples < beta
 
+    @pytest.mark.parametrize(
+        "queries", [ThresholdQueries(), IntervalQueries(), StumpQueries(), RectangleQueries()]
+    )
+    @pytest.mark.parametrize("m", [40, 3000])
+    def test_rows_of_cuts_answer_all_queries(self, queries, m):
+        """The rows are the representatives of cells, and half of all values are tied."""
+        rng = np.random.default_rng(0)
+        width = 2 if isinstance(queries, StumpQueries | RectangleQueries) else 1
+
+        def numbers(n):
+            is_tied = rng.random((n, width)) < 0.5
+            return np.where(is_tied, 0.25, rng.random((n, width)))
+
+        settings = {"method": "pmw", "epsilon": 1.0, "delta": 1e-6, "random_state": 0}
+        release = PAPQueryRelease(queries, **settings).fit(numbers(20_000), X_public=numbers(m))
+        bound = release.sample_guarantee(10**12)  # without sampling error
+        assert release.guarantee_ <= bound < release.guarantee_ + 1e-3
+        ends = np.sort(rng.random((500, width, 2)), axis=2)
+        inside = np.diff(ends, axis=2)[:, :, 0] / 2 + ((ends - 0.25).prod(axis=2) <= 0) / 2
+        if isinstance(queries, RectangleQueries):
+            Q, expected = ends, inside.prod(axis=1)
+        elif isinstance(queries, IntervalQueries):
+            Q, expected = ends[:, 0], inside[:, 0]
+        else:
+            at = ends[:, :, 1]
+            below = (at + (at >= 0.25)) / 2
+            column = np.arange(500) % width
+            value = at[range(500), column]
+            Q = at if width == 1 else list(zip(column.tolist(), value, strict=True))
+            expected = below[range(500), column]
+        fitted_release = release._released
+        encoded = fitted_release.queries.encode(Q, release._schema)
+        answers = fitted_release.rows.answer(fitted_release.queries, encoded)
+        errors = np.abs(answers - expected)
+        assert errors.max() <= bound
+        assert errors.max() > bound / 20
+
     def test_none_where_nothing_is_proved(self, release):
         assert release.sample_guarantee(1000) is None
         rows = np.random.default_rng(0).normal(size=(3000, 2))
-        boxes = fitted(RectangleQueries(), rows, rows[:50].copy(), method="pmw", bounds=(-9, 9))
-        assert boxes.guarantee_ is not None
-        assert boxes.sample_guarantee(1000) is None  # answers are those of a cover
+        half = fitted(HalfspaceQueries(), rows, rows[:50].copy(), method="pmw", bounds=(-9, 9))
+        assert half.guarantee_ is not None
+        assert half.sample_guarantee(1000) is None  # rows and members may differ
         with pytest.raises(ValueError, match="beta must"):
             release.sample_guarantee(10, beta=1.5)

@@ -346,6 +346,7 @@ def n_violations(trials, n, d, alpha, epsilon, faces):
 class TestSize:
     @pytest.mark.slow
     def test_the_promise_at_its_own_size(self):
+        """A smoke test, which sees gross errors only."""
         n = n_ppm_growing_boxes(0.4, 0.2, 16.0, 3, faces=6, public_share=0.6)
         assert n_violations(9, n, 3, 0.4, 16.0, 6) <= allowed_failures(9, 0.2)
 
@@ -365,8 +366,17 @@ class TestSize:
 
     @pytest.mark.slow
     def test_the_promise_often(self):
+        """A smoke test, which sees gross errors only."""
         n = n_ppm_growing_boxes(0.3, 0.2, 4.0, 4, faces=8, public_share=0.6)
         assert n_violations(30, n, 4, 0.3, 4.0, 8) <= allowed_failures(30, 0.2)
+
+    def test_the_order_of_small_errors(self):
+        """Half of alpha takes less than four times the rows, since some box makes no errors."""
+        sizes = [
+            n_ppm_growing_boxes(alpha, 0.05, 100.0, 2, faces=2, public_share=0.02)
+            for alpha in (0.02, 0.01)
+        ]
+        assert sizes[1] < 3 * sizes[0]
 
     def test_more_rows_for_more_faces_and_a_smaller_alpha(self):
         sizes = [n_ppm_growing_boxes(0.3, 0.05, 1.0, 5, faces=k, public_share=0.2) for k in (4, 10)]
@@ -413,7 +423,10 @@ class TestUnionSize:
     GRID = np.array(list(itertools.product(range(5), repeat=2)), dtype=float)
 
     def test_the_promise_at_its_own_size(self):
-        """Fails if all runs fail."""
+        """Fails if all runs fail.
+
+        A smoke test, which sees gross errors only.
+        """
         n = n_ppm_growing_unions(0.4, 0.2, 16.0, 2, halfspaces=2)
         failures = union_violations(9, n, 0.4, 16.0, self.GRID, 2)
         assert failures <= allowed_failures(9, 0.2)
@@ -433,7 +446,10 @@ class TestUnionSize:
         ids=["plane", "line", "space"],
     )
     def test_the_promise_often(self, points, halfspaces):
-        """Fails from a rate of .64 on."""
+        """Fails from a rate of .64 on.
+
+        A smoke test, which sees gross errors only.
+        """
         n = n_ppm_growing_unions(0.4, 0.2, 8.0, points.shape[1], halfspaces=halfspaces)
         failures = union_violations(30, n, 0.4, 8.0, points, halfspaces)
         assert failures <= allowed_failures(30, 0.2)
@@ -453,6 +469,12 @@ class TestUnionSize:
         # either label, on the halfspaces and on those outside the affine hull
         tuples = 2 * labels.shape[1] ** (n_faces + 2 * d)
         assert len(unions) <= tuples <= union_growth(n, d, n_faces)
+
+    def test_the_order_of_small_errors(self):
+        """A tenth of alpha takes 20 times the rows for the draws, and not 100 for sampling."""
+        sizes = [n_ppm_growing_unions(a, 0.05, 1.0, 2, halfspaces=2) for a in (0.1, 0.01, 0.001)]
+        assert sizes[1] < 25 * sizes[0]
+        assert sizes[2] < 21 * sizes[1]
 
     def test_more_rows_for_more_halfspaces_and_a_smaller_alpha(self):
         size = n_ppm_growing_unions(0.3, 0.05, 1.0, 2, halfspaces=2)

@@ -485,6 +485,7 @@ class TestQuantiles:
 def test_the_shipped_learner_keeps_its_promise_at_its_own_size(
     hypotheses, alpha, cuts, n_columns, trials
 ):
+    """A smoke test, which sees gross errors only."""
     epsilon = 4.0
     size = n_quantile_learner(alpha, BETA, epsilon, cuts, n_columns)
     clf = GenericLearnerClassifier(

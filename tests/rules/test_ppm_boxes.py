@@ -238,6 +238,7 @@ def n_violations(trials, n, d, beta, noise, status_error, alpha=None):
 @few_rows
 class TestFrequencies:
     def test_the_bound(self):
+        """A smoke test, which sees gross errors only."""
         for noise, status_error in [(0.0, 0.0), (0.05, 0.2)]:
             failures = n_violations(12, 1500, 5, 0.2, noise, status_error)
             assert failures <= allowed_failures(12, 0.2)
@@ -245,12 +246,14 @@ class TestFrequencies:
     @pytest.mark.slow
     @pytest.mark.parametrize(("d", "noise", "status_error"), [(10, 0.0, 0.0), (10, 0.1, 0.2)])
     def test_the_bound_often(self, d, noise, status_error):
+        """A smoke test, which sees gross errors only."""
         failures = n_violations(60, 4000, d, 0.2, noise, status_error)
         assert failures <= allowed_failures(60, 0.2)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("noise", [0.0, 0.1])
     def test_the_size(self, noise):
+        """A smoke test, which sees gross errors only."""
         n = n_ppm_boxes(0.1, 0.1, 1.0, 10, public_share=0.5)
         failures = n_violations(40, n, 10, 0.1, noise, 0.0, alpha=0.1)
         assert failures <= allowed_failures(40, 0.1)

@@ -334,11 +334,15 @@ class TestFrequencies:
 
     @pytest.mark.parametrize(("n", "d", "noise"), [(400, 4, 0.1), (2000, 8, 0.0)])
     def test_counted_errors(self, n, d, noise):
+        """A smoke test, which sees gross errors only."""
         model = clone(EVALUATED).set_params(beta=0.3, max_halfspaces=10, evaluation_share=0.3)
         assert n_violations(model, 30, n, d, 0.4, noise, 0.1) <= allowed_failures(30, 0.3)
 
     def test_status_errors(self):
-        """A third of the public label is private: .1 of all rows."""
+        """A third of the public label is private: .1 of all rows.
+
+        A smoke test, which sees gross errors only.
+        """
         paper = PPMHalfspaceClassifier(
             private_label=1, pool="paper", beta=0.1, status_error=0.1, epsilon=4.0
         )
@@ -368,6 +372,7 @@ class TestFrequencies:
     @pytest.mark.slow
     @pytest.mark.parametrize(("n", "d"), [(2000, 1), (6000, 2)])
     def test_status_errors_often(self, n, d):
+        """A smoke test, which sees gross errors only."""
         paper = PPMHalfspaceClassifier(private_label=1, pool="paper", beta=0.1, status_error=0.1)
         failures = n_violations(paper, 30, n, d, 0.3, 0.0, 1 / 3)
         assert failures <= allowed_failures(30, 0.1)

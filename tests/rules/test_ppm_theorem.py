@@ -583,6 +583,7 @@ class TestFrequencies:
     )
     @pytest.mark.parametrize("realizable", [True, False])
     def test_sizes(self, alpha, d, public_share, supports, trials, realizable):
+        """A smoke test, which sees gross errors only."""
         beta = 0.1
         n = n_ppm(alpha, beta, 1.0, d, realizable=realizable, supports=supports)
         noise = 0.0 if realizable else 0.1
@@ -591,6 +592,7 @@ class TestFrequencies:
     @pytest.mark.parametrize(("n", "d"), [(500, 1), (500, 2), (3000, 2), (3000, 3)])
     @pytest.mark.parametrize("noise", [0.0, 0.1])
     def test_guarantees(self, n, d, noise):
+        """A smoke test, which sees gross errors only."""
         frequency(12, n, d, 0.3, noise, None, 0.1, 0.1)
 
     @pytest.mark.parametrize(
@@ -599,5 +601,8 @@ class TestFrequencies:
     )
     @pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.NoPublicDataWarning")
     def test_of_intersections_that_are_no_cones(self, n, d, public_share, noise, pool):
-        """An automatic pool that is whole, more dimensions than three, and no public row."""
+        """An automatic pool that is whole, more dimensions than three, and no public row.
+
+        A smoke test, which sees gross errors only.
+        """
         frequency(12, n, d, public_share, noise, None, 0.1, 0.1, pool=pool)

@@ -150,7 +150,10 @@ def test_rows_for_a_finite_family_suffice(noise, trials):
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("noise", "constants"), [(0, "paper"), (0.1, "paper"), (0.1, "tight")])
 def test_the_semi_private_learner_keeps_its_promise(noise, constants):
-    """Thresholds of a uniform feature, labels flipped at random: the true error is known."""
+    """Thresholds of a uniform feature, labels flipped at random: the true error is known.
+
+    A smoke test, which sees gross errors only.
+    """
     alpha, beta, epsilon, trials = 0.3, 0.2, 1.0, 200
     m = n_public(alpha / 2, beta / 2, 1, constants=constants)
     n = n_private(alpha, beta, epsilon, 1, constants=constants)

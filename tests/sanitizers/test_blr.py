@@ -117,7 +117,10 @@ def test_errors_in_the_population_are_within_the_bound():
     ("hypotheses", "d"), [(Thresholds(), 1), (Stumps(), 2), (Intervals(), 2)], ids=repr
 )
 def test_theorem_3_3_at_its_own_sample_size(hypotheses, d):
-    """The generic learner with the sanitizer that the theorem is about."""
+    """The generic learner with the sanitizer that the theorem is about.
+
+    A smoke test, which sees gross errors only.
+    """
     alpha, beta, epsilon, trials = 0.5, 0.2, 1.0, 12
     domain = np.arange(6.0)[:, None]
     size = n_blr_learner(alpha, beta, epsilon, d, len(domain))

@@ -59,6 +59,9 @@ class QueryCover(ABC):
     # radius of the cover in the limit of infinitely many public rows, which is positive if the
     # number of cells is limited
     irreducible_error: float
+    # Bound on the additional error if queries are evaluated on `weighted_rows` instead of taking
+    # the answer of the nearest member, or None if no bound is known
+    rows_error: float | None = None
 
     @abstractmethod
     def assign_cells(self, X: Floats) -> Codes:
@@ -474,6 +477,8 @@ class BoxQueryCover(QueryCover):
         Number of ends of a range that can vary, 1 or 2.
     """
 
+    rows_error = 0.0  # each box has the rows of a member within the same radius
+
     def __init__(self, X_public: Floats, n_ends: int) -> None:
         columns = X_public.T
         n_cells = [min(len(np.unique(column)), MAX_AXIS_CELLS) for column in columns]
@@ -556,6 +561,9 @@ class ProductCover(QueryCover):
     axes : sequence of QuantileAxis
         The columns.
     """
+
+    # half a row for each end of a range of cells, in addition to `BoxQueryCover.rows_error`
+    rows_error = 1 / N_PRODUCT_ROWS
 
     def __init__(self, axes: Sequence[QuantileAxis]) -> None:
         self.axes = axes

@@ -82,7 +82,9 @@ def release_pmw(
     weighted_rows = WeightedRows(*cover.weighted_rows(weights))
     answers: ReleasedAnswers = RowAnswers(queries, weighted_rows)
     if cover.member_index is not None:
-        answers = MemberAnswers(queries, weighted_rows, cover.member_index, cover.answers(weights))
+        answers = MemberAnswers(
+            queries, weighted_rows, cover.rows_error, cover.member_index, cover.answers(weights)
+        )
     return FittedRelease(
         queries,
         rows.schema,
