@@ -7,8 +7,8 @@ import numpy as np
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.typing import Floats, Integers
 
-UNITS = 1 << 20
-"""Default integer of the upper bound. Sums over fewer than 2^33 rows are exact in float64."""
+UNITS = 1 << 15
+"""Default integer of the upper bound. Rounding moves a number by at most 2^-17 of the range."""
 
 
 def to_units(values: Floats, low: float, high: float, units: int = UNITS) -> Integers:
@@ -24,15 +24,27 @@ def to_units(values: Floats, low: float, high: float, units: int = UNITS) -> Int
 
 
 def from_units(values: Floats, low: float, high: float, units: int = UNITS) -> Floats:
-    """Return the numbers that (averages of) the integers of `to_units` represent."""
+    """Return the numbers that integers of `to_units`, or averages of them, represent."""
     middle, half = low / 2 + high / 2, high / 2 - low / 2
     return middle + half * (values / units)
 
 
-def sum_sensitivity(units: int = UNITS) -> Sensitivity:
-    """Return the sensitivity of the sums by group to the replacement of a row.
+def to_shares(values: Floats, low: float, high: float, units: int = UNITS) -> Integers:
+    """Return each number as two shares of 2 * units, for the upper and the lower bound, (n, 2).
 
-    A row may change the sum of its own group from -units to units, which is a larger squared change
-    than one unit each in two groups.
+    The sum of the first shares minus the sum of the second ones is the sum of `to_units`. Both
+    shares of a missing number are 0, and otherwise they add up to 2 * units.
     """
-    return Sensitivity(2 * units, 4 * units * units)
+    integers = to_units(values, low, high, units)
+    shares = np.stack([units + integers, units - integers], axis=1)
+    shares[np.isnan(values)] = 0
+    return shares
+
+
+def share_sensitivity(units: int = UNITS) -> Sensitivity:
+    """Return the sensitivity of the sums of both shares, by group, to the replacement of a row.
+
+    The shares of a row are not negative and add up to at most 2 * units, like the counts of
+    2 * units rows in a single cell.
+    """
+    return Sensitivity(2 * (2 * units), 2 * (2 * units) ** 2)
