@@ -26,6 +26,7 @@ from skpublicdp.query_release.table_frames import (
     GROUP_LEVEL,
     ColumnByGroup,
     TableOptions,
+    combined_means,
     group_means,
 )
 
@@ -365,6 +366,9 @@ class ColumnMethodsMixin:
             return group_means(self._released, position, self._positions(by))
         distribution, schema_column = self._distribution(column)
         mean = distribution.mean() if self._has_values(column) else np.nan
+        combined = combined_means(self._released, self._numeric_position(column), ())
+        if combined is not None and not np.isnan(mean):
+            mean = combined.means().item()
         return schema_column.to_user(np.array(mean)).item()
 
     def mean_interval(
@@ -436,6 +440,11 @@ class ColumnMethodsMixin:
         if by is not None:
             return self._by_group(column, by).mean(options)
         distribution, schema_column = self._distribution_with_intervals(column)
+        combined = combined_means(self._released, self._numeric_position(column), ())
+        if combined is not None:
+            simultaneous_level = options.level if simultaneous else None
+            ends = combined.intervals(options.level, simultaneous_level).ravel()
+            return schema_column.to_user(ends)
         ends = distribution.mean_interval(
             options.level, simultaneous_level=options.level if simultaneous else None
         )

@@ -45,6 +45,13 @@ from skpublicdp.query_release.marginals.release import (
     release_tables,
 )
 from skpublicdp.query_release.marginals.table import TableMeasurement
+from skpublicdp.query_release.measured_sums import (
+    MeasuredSum,
+    plan_sums,
+    read_sums,
+    release_sums,
+    sum_shares,
+)
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
 from skpublicdp.query_release.synthetic import WeightedRows
@@ -334,9 +341,24 @@ def _release_over_tables(
     codes_public = discretizer.parallel_codes(rows.X_public, estimator.n_jobs)
     workload = queries.measured_tables(rows.schema)
     weights, weight_totals = queries.weights, None
+    sum_columns = read_sums(queries.sums, rows.schema)
+    sums: list[MeasuredSum] = []
+    if sum_columns:
+        of_sums, noise = plan_sums(ledger, len(sum_columns))
+        sums = release_sums(
+            rows.fold(
+                lambda X, _: sum_shares(X, discretizer.codes(X), sum_columns, discretizer.sizes),
+                estimator.n_jobs,
+            ),
+            sum_columns,
+            discretizer.sizes,
+            rows.n_private,
+            ledger=ledger,
+            noise=of_sums,
+        )
     release = MarginalRelease({}, {}, discretizer.sizes, float(rows.n_public))  # without tables
     if workload:
-        if cdfs:  # they were charged for their own shares of the budget
+        if cdfs or sums:  # they were charged for their own shares of the budget
             ledger = ledger.sub_ledger(
                 noise, name=f"{noise.noise_name} on tables", proof=MARGINALS_PROOF
             )
@@ -362,6 +384,7 @@ def _release_over_tables(
             trust=_trusted_size(estimator, rows.n_public),
             weight_totals=weight_totals,
         )
+    release = replace(release, sums=tuple(sums))
     answers_class = ColumnAnswers if queries.is_about_single_columns else TableAnswers
     answers = answers_class(queries, release, discretizer, codes_public, rows.X_public)
     cdf_sizes = [cdf.effective_public_size for cdf in cdfs.values()]

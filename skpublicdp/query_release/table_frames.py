@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,13 @@ from skpublicdp.query_release.discretize import DEFAULT_BINS, bin_labels
 from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
+from skpublicdp.query_release.measured_sums import (
+    BinnedMeans,
+    GroupMeans,
+    MeasuredSum,
+    combine_means,
+    find_sum,
+)
 from skpublicdp.query_release.queries.base import WILDCARD
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats, Integers
@@ -216,7 +223,11 @@ def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -
     The mean is taken over the rows that have a value. Groups that may be empty are omitted.
     """
     _, names = released.queries.table_cells(groups)
-    indices, means = group_mean_values(released, position, groups)
+    combined = combined_means(released, position, groups)
+    if combined is None:
+        indices, means = group_mean_values(released, position, groups)
+    else:
+        indices, means = combined.indices, combined.means()
     keys = {
         group: [column[index] for index in indices]
         for group, column in zip(groups, names, strict=True)
@@ -335,6 +346,87 @@ def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> 
     return container.build(columns, time_zones=time_zones, levels=levels)
 
 
+class CombinedMeans(NamedTuple):
+    """Means of groups from bins and measured sums."""
+
+    indices: list[int]  # positions of the groups among the cells of the group table
+    groups: GroupMeans  # in shares of the range of the column
+    sampling: Floats  # variances of the means due to the sampling of private rows
+    measured: MeasuredSum
+
+    def means(self) -> Floats:
+        """Return the encoded means."""
+        return self._encoded(self.groups.means)
+
+    def intervals(self, level: float, simultaneous_level: float | None) -> Floats:
+        """Return the ends of intervals for the encoded means, shape (2, n_groups)."""
+        low, high = self.groups.interval(1 - level, self.sampling)
+        if simultaneous_level is not None:
+            reach = self.measured.reach(1 - simultaneous_level)
+            radius = reach * np.sqrt(self.groups.sum_deviations**2 + self.sampling)
+            low = np.minimum(low, self.groups.sum_means - radius)
+            high = np.maximum(high, self.groups.sum_means + radius)
+        return self._encoded(np.stack([low, high]))
+
+    def _encoded(self, shares: Floats) -> Floats:
+        """Return numbers within the bounds, given as shares of their range."""
+        low, high = self.measured.column.low, self.measured.column.high
+        return low + (high - low) * np.clip(shares, 0, 1)
+
+
+def combined_means(
+    released: FittedRelease, position: int, groups: Sequence[int]
+) -> CombinedMeans | None:
+    """Return the means of a numeric column within groups of rows, if their sums were measured.
+
+    Without groups, there is a single mean of all rows.
+    """
+    answers = released.answers
+    if not (isinstance(answers, TableAnswers) and answers.has_column_intervals):
+        return None
+    release, columns = answers.release, tuple(sorted(groups))
+    measured = find_sum(release.sums, position, columns)
+    if measured is None:
+        return None
+    column = released.schema.columns[position]
+    if groups:
+        cells, _ = released.queries.table_cells(groups)
+        indices, means = group_mean_values(released, position, groups)
+        by_group = ColumnByGroup(released, position, groups)
+        distributions = dict(by_group._distributions(with_intervals=True))
+        indices = [index for index in indices if index in distributions]
+        codes = tuple(cells[indices][:, list(columns)].T)
+        sampled = release.fractions[columns][codes]
+        count_variances = release.deviations[columns][codes] ** 2
+        count_variances -= sampled * (1 - sampled) / release.persons
+    else:
+        distribution = answers.distribution(position, column)
+        indices, means, distributions = [0], np.array([distribution.mean()]), {0: distribution}
+        codes, count_variances = (), np.zeros(1)
+    if column.nullable:  # the missing numbers of each group are not counted
+        with_column = tuple(sorted((*columns, position)))
+        code_of = dict(zip(columns, codes, strict=True))
+        missing = len(released.queries.cell_names(position)) - 1
+        cell = tuple(code_of.get(name, missing) for name in with_column)
+        share = release.fractions[with_column][cell]
+        count_variances = count_variances + release.deviations[with_column][cell] ** 2
+        count_variances -= share * (1 - share) / release.persons
+    parts = np.array([distributions[index].mean_variances() for index in indices])
+    persons = np.array([float(distributions[index].noisy.persons) for index in indices])
+    n_rows = measured.n_rows
+    bins = BinnedMeans(
+        means=(means - column.low) / (column.high - column.low),
+        variances=parts[:, 0],
+        inside=np.sqrt(parts[:, 1]),
+        counts=n_rows * persons / release.persons,
+        count_variances=n_rows**2 * np.maximum(count_variances, 0),
+    )
+    shares = measured.shares[codes].reshape(len(indices), 2)
+    return CombinedMeans(
+        indices, combine_means(shares, measured, bins), parts[:, 2], measured
+    )
+
+
 MIN_GROUP_SHARE = 1e-9
 """Minimum released fraction of the population for a group to count as non-empty."""
 
@@ -399,16 +491,22 @@ class ColumnByGroup:
         Groups that may be empty are omitted.
         """
         _, names = self._answers.queries.table_cells(self.groups)
-        indices, means = group_mean_values(self.released, self.position, self.groups)
-        mean_of_group = dict(zip(indices, means.tolist(), strict=True))
         level = self._level(options) if options.simultaneous else None
-        low, high = [], []
-        for number, distribution in self._distributions(with_intervals=True):
-            if number in mean_of_group:
-                mean = mean_of_group[number]
-                ends = distribution.mean_interval(options.level, simultaneous_level=level)
-                low.append(min(ends[0], mean))
-                high.append(max(ends[1], mean))
+        combined = combined_means(self.released, self.position, self.groups)
+        low: Any = []
+        high: Any = []
+        if combined is None:
+            indices, means = group_mean_values(self.released, self.position, self.groups)
+            mean_of_group = dict(zip(indices, means.tolist(), strict=True))
+            for number, distribution in self._distributions(with_intervals=True):
+                if number in mean_of_group:
+                    mean = mean_of_group[number]
+                    ends = distribution.mean_interval(options.level, simultaneous_level=level)
+                    low.append(min(ends[0], mean))
+                    high.append(max(ends[1], mean))
+        else:
+            indices, means = combined.indices, combined.means()
+            low, high = combined.intervals(options.level, level)
         keys = {
             group: [column[index] for index in indices]
             for group, column in zip(self.groups, names, strict=True)

@@ -59,6 +59,9 @@ class QueryClass(BaseEstimator, ABC):
     assumptions: tuple[str, ...] = ()
     """Assumptions about the queries, which the receipt lists."""
 
+    sums: Any = None
+    """Columns and groups whose sums are measured, if the class has tables."""
+
     @property
     def nullable(self) -> bool | Collection[Any]:
         """Whether numbers may be missing, or a collection of columns where they may be missing.
