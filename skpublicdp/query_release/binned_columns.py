@@ -183,11 +183,12 @@ class BinnedColumn:
         interval = low_bound + width * rescaled_ends
         return interval if np.isfinite(interval).all() else np.array(self.bounds)
 
-    def mean_variances(self) -> Floats:
+    def mean_variances(self, total_persons: float) -> Floats:
         """Return the variances of the mean due to fractions, bin means and sampling, (3,).
 
-        The mean is a number from 0 to 1 between the bounds. In contrast to `mean_interval`, the
-        deviations of the sampled private rows from the population are separate.
+        The mean is a number from 0 to 1 between the bounds. The variance within a bin is pooled
+        with that of one row at each end, as in `_bin_mean_deviation`, but the public rows of all
+        `total_persons` private persons count, not only those of the group.
         """
         low_bound, high_bound = self.bounds
         width = high_bound - low_bound
@@ -195,7 +196,10 @@ class BinnedColumn:
         coefficients = (bin_means - low_bound) / width
         fractions = self.posterior.estimate / self.posterior.estimate.sum()
         mean = fractions @ coefficients
-        mean_square = fractions @ (coefficients**2 + bin_variances / width**2)
+        n_rows = self.rows_inside * fractions * total_persons / self.noisy.persons
+        max_variances = (bin_ends[1] - bin_ends[0]) ** 2 / 4
+        pooled = (n_rows * bin_variances + 2 * max_variances) / (n_rows + 2)
+        mean_square = fractions @ (coefficients**2 + pooled / width**2)
         of_fractions = 0.0
         for sizes in self._possible_sizes():
             functions = [self._linear_functions(coefficients[None], rows) for rows in sizes.rows]

@@ -411,7 +411,7 @@ def combined_means(
         share = release.fractions[with_column][cell]
         count_variances = count_variances + release.deviations[with_column][cell] ** 2
         count_variances -= share * (1 - share) / release.persons
-    parts = np.array([distributions[index].mean_variances() for index in indices])
+    parts = np.array([distributions[index].mean_variances(release.persons) for index in indices])
     persons = np.array([float(distributions[index].noisy.persons) for index in indices])
     n_rows = measured.n_rows
     bins = BinnedMeans(
