@@ -1,7 +1,7 @@
 """Sums of bounded numbers by group: their measurement, and means that combine them with bins.
 
 Each number is divided into a share of its upper and a share of its lower bound, so that one table
-of shares measures the sum and the count of each group (docs/proofs/sums.md).
+of shares measures the sum and the count of each group (docs/proofs/marginals.md).
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from skpublicdp.accounting import Gaussian, Noise, Pure, Steps
@@ -23,7 +22,7 @@ from skpublicdp.query_release.bounded_numbers import UNITS, share_sensitivity, t
 from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
 from skpublicdp.typing import Floats, Integers
 
-SUMS_PROOF = "docs/proofs/sums.md"
+SUMS_PROOF = "docs/proofs/marginals.md"
 
 SUMS_SHARE = Fraction(1, 2)
 """Share of the budget that is spent on sums. The remaining budget is spent on tables."""
@@ -54,9 +53,7 @@ class MeasuredSum:
 
     def over(self, groups: Attributes) -> MeasuredSum:
         """Return the sums over fewer columns."""
-        axes = tuple(
-            axis for axis, column in enumerate(self.column.groups) if column not in groups
-        )
+        axes = tuple(axis for axis, column in enumerate(self.column.groups) if column not in groups)
         n_added = math.prod(self.shares.shape[axis] for axis in axes)
         column = self.column._replace(groups=groups)
         shares = self.shares.sum(axis=axes)
@@ -71,7 +68,14 @@ class MeasuredSum:
 def read_sums(sums: Mapping[Any, Any] | None, schema: Schema) -> list[SumColumn]:
     """Return the columns and groups of the parameter `sums` of `MarginalQueries`."""
     read: list[SumColumn] = []
-    for name, groupings in (sums or {}).items():
+    if sums is None:
+        return read
+    if not isinstance(sums, Mapping) or not all(value != [] for value in sums.values()):
+        raise ValueError(
+            "sums must be a dict that maps numeric columns to groups, such as "
+            f"{{'income': ['region', ('region', 'sex')]}}; got {sums!r}."
+        )
+    for name, groupings in sums.items():
         position = schema.position(name)
         column = schema.columns[position]
         if column.categorical or not 0 < column.high - column.low < math.inf:
@@ -79,14 +83,13 @@ def read_sums(sums: Mapping[Any, Any] | None, schema: Schema) -> list[SumColumn]
                 f"sums has an entry for column {column.name}, which must be numeric, with a lower "
                 "bound below the upper bound."
             )
-        groupings = groupings if isinstance(groupings, list) else [groupings]
-        for grouping in groupings:
+        for grouping in groupings if isinstance(groupings, list) else [groupings]:
             names = grouping if isinstance(grouping, tuple) else (grouping,)
             groups = tuple(sorted(map(schema.position, names)))
             if not groups or len({position, *groups}) <= len(groups):
                 raise ValueError(
-                    f"The groups of the sums of column {column.name} must be a column or a tuple of "
-                    f"distinct columns other than {column.name}; got {grouping!r}."
+                    f"The groups of the sums of column {column.name} must be a column or a tuple "
+                    f"of distinct columns other than {column.name}; got {grouping!r}."
                 )
             read.append(SumColumn(position, groups, column.low, column.high))
     return list(dict.fromkeys(read))
@@ -162,9 +165,7 @@ def release_sums(
     return measured
 
 
-def find_sum(
-    sums: Sequence[MeasuredSum], position: int, groups: Attributes
-) -> MeasuredSum | None:
+def find_sum(sums: Sequence[MeasuredSum], position: int, groups: Attributes) -> MeasuredSum | None:
     """Return the most precise sums of a column over groups, or None if they were not measured."""
     candidates = [
         measured.over(groups)
@@ -200,6 +201,11 @@ class GroupMeans(NamedTuple):
     counts: Floats  # number of rows with a value
     count_variances: Floats
 
+    def variances(self) -> Floats:
+        """Return the variance of each mean, (n_groups,)."""
+        deviations = self.component_means - self.means
+        return self.weights @ (self.component_variances + deviations**2)
+
     def interval(self, failure: float, sampling: Floats) -> Floats:
         """Return the ends between which each mean lies, given its sampling variance, (2, n)."""
         deviations = np.sqrt(self.component_variances + sampling)
@@ -214,7 +220,7 @@ class GroupMeans(NamedTuple):
                 low = np.where(below < probability, middle, low)
                 high = np.where(below < probability, high, middle)
             ends.append((low + high) / 2)
-        return np.stack(ends)
+        return np.stack([np.minimum(ends[0], self.means), np.maximum(ends[1], self.means)])
 
 
 def combine_means(measured_shares: Floats, measured: MeasuredSum, bins: BinnedMeans) -> GroupMeans:

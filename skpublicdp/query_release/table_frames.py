@@ -58,6 +58,7 @@ RESULT_COLUMNS = (
     "count_low",
     "count_high",
     "mean",
+    "total",
     "p",
     "quantile",
     "x",
@@ -353,6 +354,7 @@ class CombinedMeans(NamedTuple):
     groups: GroupMeans  # in shares of the range of the column
     sampling: Floats  # variances of the means due to the sampling of private rows
     measured: MeasuredSum
+    persons: float  # number of private persons
 
     def means(self) -> Floats:
         """Return the encoded means."""
@@ -367,6 +369,28 @@ class CombinedMeans(NamedTuple):
             low = np.minimum(low, self.groups.sum_means - radius)
             high = np.maximum(high, self.groups.sum_means + radius)
         return self._encoded(np.stack([low, high]))
+
+    def totals(self, column: Column, options: TableOptions, n_groups: int) -> Floats:
+        """Return the total of each group and the ends of its interval, shape (3, n_groups).
+
+        The error of a total is that of a product of the mean and the fraction of the group.
+        """
+        groups, persons = self.groups, self.persons
+        width = self.measured.column.high - self.measured.column.low
+        means = np.asarray(column.to_user(self.means()), dtype=np.float64)
+        fractions = groups.counts / self.measured.n_rows
+        noise = (
+            fractions**2 * width**2 * groups.variances()
+            + means**2 * groups.count_variances / self.measured.n_rows**2
+            + 2 * fractions * means * width * groups.count_covariances / self.measured.n_rows
+        )
+        row_variances = width**2 * self.sampling * persons * fractions
+        products = fractions * means
+        sampling = fractions * (row_variances + means**2) - products**2
+        failure = (1 - options.level) / (n_groups if options.simultaneous else 1)
+        radius = self.measured.reach(failure) * np.sqrt(np.maximum(noise, 0) + sampling / persons)
+        assert options.n_rows is not None
+        return options.n_rows * np.stack([products, products - radius, products + radius])
 
     def _encoded(self, shares: Floats) -> Floats:
         """Return numbers within the bounds, given as shares of their range."""
@@ -412,6 +436,7 @@ def combined_means(
         count_variances = count_variances + release.deviations[with_column][cell] ** 2
         count_variances -= share * (1 - share) / release.persons
     parts = np.array([distributions[index].mean_variances(release.persons) for index in indices])
+    parts = parts.reshape(len(indices), 3)
     persons = np.array([float(distributions[index].noisy.persons) for index in indices])
     n_rows = measured.n_rows
     bins = BinnedMeans(
@@ -423,8 +448,30 @@ def combined_means(
     )
     shares = measured.shares[codes].reshape(len(indices), 2)
     return CombinedMeans(
-        indices, combine_means(shares, measured, bins), parts[:, 2], measured
+        indices, combine_means(shares, measured, bins), parts[:, 2], measured, release.persons
     )
+
+
+def group_totals(
+    released: FittedRelease, position: int, groups: Sequence[int], options: TableOptions
+) -> tuple[GroupColumns, Floats]:
+    """Return groups, and their totals of a numeric column with intervals, shape (3, n_groups)."""
+    column = released.schema.columns[position]
+    combined = combined_means(released, position, groups)
+    if combined is None or column.is_datetime:
+        raise ValueError(
+            f"Totals of column {column.name} in these groups were not measured. Pass "
+            f"MarginalQueries(sums={{{column.name!r}: [groups]}}) before the fit; totals of dates, "
+            "and totals after calling calibrate, are not available."
+        )
+    if not groups:
+        return {}, combined.totals(column, options, 1)
+    cells, names = released.queries.table_cells(groups)
+    keys = {
+        group: [column_names[index] for index in combined.indices]
+        for group, column_names in zip(groups, names, strict=True)
+    }
+    return keys, combined.totals(column, options, len(cells))
 
 
 MIN_GROUP_SHARE = 1e-9

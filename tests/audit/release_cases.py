@@ -41,6 +41,9 @@ from tests.audit.subjects import (
 WEIGHTED = [[0.0, 3.0], [1.0, 3.0], [1.0, 0.0], [0.0, 1.3]]
 """Possible rows of a number and its survey weight, which is at most 3."""
 
+BOUNDED = [[0.0, 0.0], [0.0, 3.0], [1.0, 3.0], [1.0, 7.0]]
+"""Possible rows of a group and a number with the bounds 0 and 3."""
+
 
 def _make_release(queries: Any, **settings: Any) -> Callable[[], Any]:
     """Return a function that makes a `PAPQueryRelease` of a query class, with ε = 6 by default."""
@@ -81,6 +84,12 @@ def release_cases() -> list[Case]:
         Case("PAPQueryRelease, marginals, weights",
              _make_release(MarginalQueries(), weights=1, delta=0), WEIGHTED, 3, **plane,
              max_fits=50),
+        *(
+            Case(f"PAPQueryRelease, marginals, sums{suffix}",
+                 _make_release(MarginalQueries(sums={1: 0}), delta=delta), BOUNDED, 3, **plane,
+                 max_fits=50)
+            for suffix, delta in ((", pure", 0), ("", 1e-6))
+        ),
         Case("PAPQueryRelease, marginals, persons",
              _make_release(MarginalQueries(), max_rows_per_group=2, epsilon=12), PLANE, 3, **plane,
              rows_per_person=2, max_fits=50),

@@ -20,6 +20,25 @@ MUTANTS = (
 """,
         ("PAPQueryRelease, marginals, weights",),
     ),
+    Patch(
+        "sums with the sensitivity of half their range",
+        SENSITIVITY,
+        "share_sensitivity",
+        "lambda units=UNITS: Sensitivity(2 * units, 2 * units**2)",
+        ("PAPQueryRelease, marginals, sums, pure",),
+    ),
+    Patch(
+        "sums whose bounds are the largest and the smallest private number",
+        SENSITIVITY,
+        "sum_shares",
+        """def replacement(rows, codes, columns, sizes):
+    numbers = [rows[:, column.position] for column in columns]
+    ends = [(x.min(), max(x.max(), x.min() + 1)) for x in numbers]
+    columns = [c._replace(low=a, high=b) for c, (a, b) in zip(columns, ends, strict=True)]
+    return original(rows, codes, columns, sizes)
+""",
+        ("PAPQueryRelease, marginals, sums, pure",),
+    ),
     Mutant(
         "weights divided by their exact sum",
         UNPAID,

@@ -88,6 +88,14 @@ class MarginalQueries(QueryClass):
         Numeric columns, by name or position, in which private numbers may be missing. Columns with
         missing numbers in public rows need not be listed. Missing numbers are counted in a separate
         cell, ``"(missing)"``. In all other numeric columns, a missing number raises an error.
+    sums : dict of column to groupings, default=None
+        Numeric columns whose sums are measured by group, for means and totals. A grouping is a
+        column, or a tuple of columns whose categories or bins are combined, and several groupings
+        are a list: ``{"income": ["region", ("region", "sex")]}``. Means and totals of all rows, and
+        of fewer group columns, follow. Numbers beyond the bounds are moved to the nearer bound, and
+        noise is proportional to the width of the bounds, which should therefore be close. The sums
+        receive half of the budget. The table of each grouping together with the column is added to
+        the workload.
 
     Raises
     ------
