@@ -158,7 +158,7 @@ class TestMeans:
             for k, (frame, name) in enumerate([(means, "mean"), (totals, "sum"), (joint, "mean")]):
                 frame = frame.loc[truth.index]
                 hits[k] += ((frame.low <= truth[name]) & (truth[name] <= frame.high)).sum()
-        assert (hits >= 12).all()  # of 20; false alarm 8e-7 with coverage .95
+        assert (hits >= 12).all()  # of 20; false alarm 2e-7 with coverage .95
 
     def test_intervals_contain_the_estimates(self, rows_and_release):
         _, release = rows_and_release
