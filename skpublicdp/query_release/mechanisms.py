@@ -27,6 +27,7 @@ from skpublicdp.query_release.answers import (
     RowAnswers,
     TableAnswers,
 )
+from skpublicdp.query_release.bounded_numbers import UNITS
 from skpublicdp.query_release.cdf.grid import ColumnCounts, SortedColumn
 from skpublicdp.query_release.cdf.release import MAX_ABS_BOUND, MIN_WIDTH, release_cdf
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
@@ -54,6 +55,7 @@ from skpublicdp.query_release.measured_sums import (
 )
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
+from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats
 
@@ -61,10 +63,11 @@ from skpublicdp.typing import Floats
 def release_linear_queries(
     counts: NDArray[np.int64],
     n_private: int,
-    public: NDArray[np.integer],
+    public: NDArray[Any],
     *,
     ledger: Ledger,
     trust: str | float = "auto",
+    units: int = 1,
 ) -> MarginalRelease:
     """Release the fractions of private rows that satisfy the queries of a list.
 
@@ -81,6 +84,8 @@ def release_linear_queries(
         if δ = 0.
     trust : "auto" or float
         Effective size of the public sample, in private rows. By default, this size is estimated.
+    units : int, default=1
+        Largest integer that a row adds to a count. If it is not 1, queries are shares from 0 to 1.
 
     Returns
     -------
@@ -95,7 +100,7 @@ def release_linear_queries(
 
     Notes
     -----
-    Replacing a row changes each count by at most 1.
+    Replacing a row changes each count by at most `units`.
 
     The prior of the fractions is normal. If public rows are a sample from the same population, the
     prior mean is the vector of public fractions (with half a row added), and the prior covariance
@@ -114,6 +119,8 @@ def release_linear_queries(
     """
     n_queries, m = len(counts), len(public)
     noise, sensitivity = ledger.noise, Sensitivity(n_queries, n_queries)
+    if units > 1:
+        sensitivity = Sensitivity(n_queries * units, n_queries * units**2)
     if not noise_is_representable(noise, ledger.for_person(sensitivity)):
         raise ValueError(
             f"The noise of {n_queries} answers is too large to be drawn at epsilon = "
@@ -126,7 +133,8 @@ def release_linear_queries(
         name=f"{noise.noise_name} on {n_queries} answers",
         proof="docs/proofs/marginals.md",
     )
-    values, variance = noisy.values / n_private, noisy.variance / n_private**2
+    total = n_private * units
+    values, variance = noisy.values / total, noisy.variance / total**2
     persons = n_private / ledger.rows_per_person
     prior_mean, prior_covariance = _public_prior(public)
     mean, posterior_variance, scale = _posterior(
@@ -138,7 +146,11 @@ def release_linear_queries(
         effective_size=None if isinstance(trust, str) else min(float(trust), m + 1),
     )
     fractions = np.clip(mean, 0, 1)
-    sampling_variance = fractions * (1 - fractions) / persons
+    row_variance = fractions * (1 - fractions)
+    if units > 1:  # with one additional row at each end
+        public_variance = m * public.var(axis=0) if m else 0.0
+        row_variance = (public_variance + 2 * row_variance) / (m + 2)
+    sampling_variance = row_variance / persons
     deviations = np.sqrt(posterior_variance + sampling_variance)
     # query j is column j of the tables, with the codes 0 (does not hold) and 1 (holds)
     return MarginalRelease(
@@ -246,8 +258,18 @@ def _release_query_list(
     m = rows.n_public
     _refuse_unseen_columns(rows)
     indicators = QueryIndicators(queries, listed_queries)
-    codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
-    counts = rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs)
+    assert isinstance(queries, CustomQueries)
+    units = 1
+    codes_public: Any
+    if not queries.are_numbers:
+        codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
+        counts = rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs)
+    else:
+        units = 2 * UNITS
+        codes_public = queries.units(listed_queries, rows.X_public).T / units
+        counts = rows.fold(
+            lambda X, _: queries.units(listed_queries, X).sum(axis=1), estimator.n_jobs
+        )
     # If there are no public rows (m = 0), X_public is a reference sample. The reference sample is
     # used for synthetic rows, but not for the prior of the fractions.
     release = release_linear_queries(
@@ -256,6 +278,7 @@ def _release_query_list(
         codes_public[:m],
         ledger=ledger,
         trust=_trusted_size(estimator, m),
+        units=units,
     )
     answers = CountAnswers(queries, release, indicators, codes_public, rows.X_public)
     return FittedRelease(queries, rows.schema, answers, release.effective_public_size if m else 0.0)

@@ -36,6 +36,7 @@ from tests.audit.subjects import (
     release_residuals,
     release_roc_auc,
     release_scores,
+    weigh,
 )
 
 WEIGHTED = [[0.0, 3.0], [1.0, 3.0], [1.0, 0.0], [0.0, 1.3]]
@@ -88,6 +89,12 @@ def release_cases() -> list[Case]:
             Case(f"PAPQueryRelease, marginals, sums{suffix}",
                  _make_release(MarginalQueries(sums={1: 0}), delta=delta), BOUNDED, 3, **plane,
                  max_fits=50)
+            for suffix, delta in ((", pure", 0), ("", 1e-6))
+        ),
+        *(
+            Case(f"PAPQueryRelease, custom numbers{suffix}",
+                 _make_release(CustomQueries(weigh, bounds=(-1, 2)), delta=delta), BOUNDED, 3,
+                 **plane, max_fits=50)
             for suffix, delta in ((", pure", 0), ("", 1e-6))
         ),
         Case("PAPQueryRelease, marginals, persons",

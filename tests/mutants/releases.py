@@ -74,6 +74,15 @@ MUTANTS = (
         ("PAPQueryRelease, custom, pure",),
     ),
     Patch(
+        "numbers of queries that are not moved to their bounds",
+        SENSITIVITY,
+        "to_units",
+        """def replacement(values, low, high, units=UNITS):
+    return np.rint((values - (low + high) / 2) / ((high - low) / 2) * units).astype(np.int64)
+""",
+        ("PAPQueryRelease, custom numbers, pure",),
+    ),
+    Patch(
         "a column type that depends on the values of other rows",
         SENSITIVITY,
         "Schema.decode_rowwise",
