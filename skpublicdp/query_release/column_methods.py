@@ -30,6 +30,7 @@ from skpublicdp.query_release.table_frames import (
     as_frame,
     combined_means,
     group_means,
+    group_ratios,
     group_totals,
 )
 
@@ -546,6 +547,84 @@ class ColumnMethodsMixin:
         if not keys:
             return np.array([low[0], high[0]])
         return as_frame(self._released, keys, {"total": totals, "low": low, "high": high})
+
+    def ratio(
+        self,
+        numerator: str | int,
+        denominator: str | int,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Estimate the ratio of the totals of two numeric columns, such as tax over income.
+
+        Parameters
+        ----------
+        numerator, denominator : str or int
+            Names or positions of numeric columns, whose sums were measured in the same groups with
+            ``MarginalQueries(sums=...)``.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `total`.
+
+        Returns
+        -------
+        float
+            The ratio. With `by`, a DataFrame or dict with the group columns and ``ratio``. Groups
+            that may be empty are omitted.
+
+        Raises
+        ------
+        ValueError
+            If the sums of either column in these groups were not measured.
+        """
+        options = TableOptions(0.95, simultaneous=False)
+        keys, ratios = self._ratios(numerator, denominator, by, options)
+        return as_frame(self._released, keys, {"ratio": ratios[0]}) if keys else ratios[0].item()
+
+    def ratio_interval(
+        self,
+        numerator: str | int,
+        denominator: str | int,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Return confidence intervals for the population's ratios of totals, as in `ratio`.
+
+        Parameters
+        ----------
+        numerator, denominator, by
+            As in `ratio`.
+        level, simultaneous
+            As in `interval`. Simultaneous intervals hold jointly for all groups.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper ends, which are infinite if the denominator may be 0. With `by`, a
+            DataFrame or dict as in `ratio`, with the additional columns ``low`` and ``high``.
+
+        Raises
+        ------
+        ValueError
+            If the sums of either column in these groups were not measured.
+        """
+        options = TableOptions(check_level(level), bool(simultaneous))
+        keys, (ratios, low, high) = self._ratios(numerator, denominator, by, options)
+        if not keys:
+            return np.array([low[0], high[0]])
+        return as_frame(self._released, keys, {"ratio": ratios, "low": low, "high": high})
+
+    def _ratios(
+        self,
+        numerator: str | int,
+        denominator: str | int,
+        by: str | int | Sequence[str | int] | None,
+        options: TableOptions,
+    ) -> tuple[GroupColumns, NDArray[np.float64]]:
+        """Return groups, and their ratios with intervals, shape (3, n_groups)."""
+        columns = self._numeric_position(numerator), self._numeric_position(denominator)
+        positions = [] if by is None else self._positions(by)
+        return group_ratios(self._released, columns, positions, options)
 
     def _totals(
         self,

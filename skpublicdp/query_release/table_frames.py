@@ -59,6 +59,7 @@ RESULT_COLUMNS = (
     "count_high",
     "mean",
     "total",
+    "ratio",
     "p",
     "quantile",
     "x",
@@ -347,6 +348,24 @@ def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> 
     return container.build(columns, time_zones=time_zones, levels=levels)
 
 
+class Totals(NamedTuple):
+    """Totals of groups per private row, (n_groups,) each."""
+
+    fractions: Floats  # of the rows that have a value
+    means: Floats  # of these rows
+    noise: Floats  # variance of the total due to noise and bins
+    row_variances: Floats  # variance of the numbers within the group
+
+    def values(self) -> Floats:
+        """Return the totals."""
+        return self.fractions * self.means
+
+    def variances(self, persons: float) -> Floats:
+        """Return the variances of the totals as estimates of the population."""
+        squares = self.fractions * (self.row_variances + self.means**2)
+        return self.noise + (squares - self.values() ** 2) / persons
+
+
 class CombinedMeans(NamedTuple):
     """Means of groups from bins and measured sums."""
 
@@ -370,27 +389,19 @@ class CombinedMeans(NamedTuple):
             high = np.maximum(high, self.groups.sum_means + radius)
         return self._encoded(np.stack([low, high]))
 
-    def totals(self, column: Column, options: TableOptions, n_groups: int) -> Floats:
-        """Return the total of each group and the ends of its interval, shape (3, n_groups).
-
-        The error of a total is that of a product of the mean and the fraction of the group.
-        """
-        groups, persons = self.groups, self.persons
+    def totals(self, column: Column) -> Totals:
+        """Return the total of each group per private row, whose error is that of a product."""
+        groups, n_rows = self.groups, self.measured.n_rows
         width = self.measured.column.high - self.measured.column.low
         means = np.asarray(column.to_user(self.means()), dtype=np.float64)
-        fractions = groups.counts / self.measured.n_rows
+        fractions = groups.counts / n_rows
         noise = (
             fractions**2 * width**2 * groups.variances()
-            + means**2 * groups.count_variances / self.measured.n_rows**2
-            + 2 * fractions * means * width * groups.count_covariances / self.measured.n_rows
+            + means**2 * groups.count_variances / n_rows**2
+            + 2 * fractions * means * width * groups.count_covariances / n_rows
         )
-        row_variances = width**2 * self.sampling * persons * fractions
-        products = fractions * means
-        sampling = fractions * (row_variances + means**2) - products**2
-        failure = (1 - options.level) / (n_groups if options.simultaneous else 1)
-        radius = self.measured.reach(failure) * np.sqrt(np.maximum(noise, 0) + sampling / persons)
-        assert options.n_rows is not None
-        return options.n_rows * np.stack([products, products - radius, products + radius])
+        row_variances = width**2 * self.sampling * self.persons * fractions
+        return Totals(fractions, means, np.maximum(noise, 0), row_variances)
 
     def _encoded(self, shares: Floats) -> Floats:
         """Return numbers within the bounds, given as shares of their range."""
@@ -456,6 +467,55 @@ def group_totals(
     released: FittedRelease, position: int, groups: Sequence[int], options: TableOptions
 ) -> tuple[GroupColumns, Floats]:
     """Return groups, and their totals of a numeric column with intervals, shape (3, n_groups)."""
+    combined = _measured_means(released, position, groups)
+    totals = combined.totals(released.schema.columns[position])
+    values = totals.values()
+    failure = _single_failure(released, groups, options)
+    radius = combined.measured.reach(failure) * np.sqrt(totals.variances(combined.persons))
+    assert options.n_rows is not None
+    ends = options.n_rows * np.stack([values, values - radius, values + radius])
+    return _group_keys(released, groups, combined.indices), ends
+
+
+def group_ratios(
+    released: FittedRelease, columns: tuple[int, int], groups: Sequence[int], options: TableOptions
+) -> tuple[GroupColumns, Floats]:
+    """Return groups, and ratios of their totals of two columns with intervals, (3, n_groups).
+
+    Errors are linearized (delta method). The correlation of both columns is that of the released
+    rows, lowered by two standard errors.
+    """
+    both = [_measured_means(released, position, groups) for position in columns]
+    indices = [index for index in both[0].indices if index in both[1].indices]
+    kept = [np.searchsorted(combined.indices, indices) for combined in both]
+    upper, lower = (
+        Totals(*(values[cells] for values in combined.totals(released.schema.columns[position])))
+        for combined, position, cells in zip(both, columns, kept, strict=True)
+    )
+    persons, divisor = both[0].persons, lower.values()
+    ratio = upper.values() / divisor
+    rows = released.rows.rows[:, list(columns)]
+    has_values = ~np.isnan(rows).any(axis=1)
+    covariance = np.cov(rows[has_values].T, aweights=released.rows.weights[has_values])
+    correlation = covariance[0, 1] / np.sqrt(max(covariance[0, 0] * covariance[1, 1], SMALLEST))
+    n_public = max(released.effective_public_size, 1.0)
+    correlation = np.maximum(np.sign(ratio) * correlation - 2 / np.sqrt(n_public), -1)
+    covariances = np.abs(ratio) * correlation * np.sqrt(upper.row_variances * lower.row_variances)
+    residuals = upper.row_variances + ratio**2 * lower.row_variances - 2 * covariances
+    offsets = upper.means - ratio * lower.means  # not 0 if other rows have values
+    sampling = lower.fractions * (residuals + offsets**2) / persons
+    variances = (upper.noise + ratio**2 * lower.noise + sampling) / divisor**2
+    reach = max(each.measured.reach(_single_failure(released, groups, options)) for each in both)
+    radius = reach * np.sqrt(variances)
+    # if the denominator may be 0, the ratio may be any number
+    is_unknown = np.abs(divisor) <= reach * np.sqrt(lower.variances(persons))
+    radius = np.where(is_unknown, np.inf, radius)
+    ends = np.stack([ratio, ratio - radius, ratio + radius])
+    return _group_keys(released, groups, indices), ends
+
+
+def _measured_means(released: FittedRelease, position: int, groups: Sequence[int]) -> CombinedMeans:
+    """Return the means of a column in groups, or raise an error if they were not measured."""
     column = released.schema.columns[position]
     combined = combined_means(released, position, groups)
     if combined is None or column.is_datetime:
@@ -464,15 +524,30 @@ def group_totals(
             f"MarginalQueries(sums={{{column.name!r}: [groups]}}) before the fit; totals of dates, "
             "and totals after calling calibrate, are not available."
         )
-    if not groups:
-        return {}, combined.totals(column, options, 1)
-    cells, names = released.queries.table_cells(groups)
-    keys = {
-        group: [column_names[index] for index in combined.indices]
+    return combined
+
+
+def _group_keys(
+    released: FittedRelease, groups: Sequence[int], indices: Sequence[int]
+) -> GroupColumns:
+    """Return the categories or bins of the groups at some positions of the group table."""
+    names = released.queries.table_cells(groups)[1] if groups else []
+    return {
+        group: [column_names[index] for index in indices]
         for group, column_names in zip(groups, names, strict=True)
     }
-    return keys, combined.totals(column, options, len(cells))
 
+
+def _single_failure(released: FittedRelease, groups: Sequence[int], options: TableOptions) -> float:
+    """Return the failure probability of each interval; all hold jointly if simultaneous."""
+    n_groups = 1
+    if options.simultaneous and groups:  # Bonferroni
+        n_groups = len(released.queries.table_cells(groups)[0])
+    return (1 - options.level) / n_groups
+
+
+SMALLEST = np.finfo(np.float64).tiny
+"""Divisor in place of 0."""
 
 MIN_GROUP_SHARE = 1e-9
 """Minimum released fraction of the population for a group to count as non-empty."""

@@ -205,6 +205,52 @@ class TestMeans:
         assert width > np.diff(fitted(n=20_000)[1].mean_interval("pay"))
 
 
+class TestRatios:
+    SUMS = {"pay": "job", "tax": "job"}  # noqa: RUF012
+
+    @staticmethod
+    def rows(n, seed):
+        rng = np.random.default_rng(seed)
+        rows = people(n, seed)
+        share = np.where(rows.job == "farm", 0.3, 0.2) * rng.uniform(0.8, 1.2, n)
+        return rows.drop(columns="sex").assign(tax=rows.pay * share)
+
+    def fitted(self, n, seed, sums=None, **settings):
+        bounds = BOUNDS | {"tax": (0, 50_000)}
+        queries = MarginalQueries(sums=sums or self.SUMS)
+        release = PAPQueryRelease(queries, bounds=bounds, random_state=seed, **settings)
+        return release.fit(self.rows(n, seed), X_public=self.rows(300, 1000 + seed))
+
+    def test_ratios_are_those_of_the_totals(self):
+        release = self.fitted(50_000, 0, epsilon=8)
+        ratios = release.ratio_interval("tax", "pay", by="job").set_index("job")
+        np.testing.assert_allclose(ratios.ratio, [0.3, 0.2], atol=0.01)
+        assert (ratios.high - ratios.low < 0.02).all()
+        assert release.ratio("tax", "pay", by="job").ratio.tolist() == ratios.ratio.tolist()
+        totals = release.total("tax") / release.total("pay")
+        assert release.ratio("tax", "pay") == pytest.approx(totals)
+        low, high = release.ratio_interval("tax", "pay")
+        assert low < totals < high
+
+    def test_intervals_cover(self):
+        hits = 0
+        for seed in range(10):
+            release = self.fitted(5000, seed, epsilon=2)
+            ratios = release.ratio_interval("tax", "pay", by="job").set_index("job")
+            truth = np.array([0.3, 0.2])
+            hits += ((ratios.low <= truth) & (truth <= ratios.high)).sum()
+        assert hits >= 12  # of 20; false alarm 2e-7 with coverage .95
+
+    def test_a_ratio_to_what_may_be_zero(self):
+        release = self.fitted(500, 0, epsilon=0.02)
+        assert release.ratio_interval("tax", "pay").tolist() == [-np.inf, np.inf]
+
+    def test_both_sums_are_needed(self):
+        release = self.fitted(1000, 0, sums={"pay": "job"})
+        with pytest.raises(ValueError, match="Totals of column tax"):
+            release.ratio("tax", "pay")
+
+
 class TestErrors:
     @pytest.mark.parametrize(
         ("sums", "message"),
