@@ -94,7 +94,14 @@ from skpublicdp.query_release.marginals.table import (
     fit_with_fixed_margins,
     ipf,
 )
-from skpublicdp.query_release.measured_sums import SumColumn, plan_sums, sum_shares
+from skpublicdp.query_release.measured_sums import (
+    BinnedMeans,
+    MeasuredSum,
+    SumColumn,
+    combine_means,
+    plan_sums,
+    sum_shares,
+)
 from skpublicdp.query_release.mechanisms import _posterior, release_linear_queries
 from skpublicdp.query_release.planning import (
     _expected_largest,
@@ -121,4 +128,4 @@ from skpublicdp.query_release.synthetic import (
     spread_weights,
     synthesize,
 )
-from skpublicdp.query_release.table_frames import RESULT_COLUMNS
+from skpublicdp.query_release.table_frames import RESULT_COLUMNS, CombinedMeans

@@ -14,7 +14,11 @@ from skpublicdp.query_release import MarginalQueries
 from tests.internals.privacy import Ledger
 from tests.internals.query_release import (
     UNITS,
+    BinnedMeans,
+    CombinedMeans,
+    MeasuredSum,
     SumColumn,
+    combine_means,
     from_units,
     plan_sums,
     share_sensitivity,
@@ -160,6 +164,36 @@ class TestMeans:
                 hits[k] += ((frame.low <= truth[name]) & (truth[name] <= frame.high)).sum()
         assert (hits >= 12).all()  # of 20; false alarm 2e-7 with coverage .95
 
+    @pytest.mark.parametrize("mean", [0.05, 0.5, 0.9])
+    @pytest.mark.parametrize("inside", [0.01, 1.0])
+    def test_variances_are_those_of_the_errors(self, rows_and_release, mean, inside):
+        """Noise is drawn for 4,000 equal groups, and errors have the stated variances."""
+        rng, n_groups, count, deviation, table_deviation = np.random.default_rng(0), 4000, 900, 6, 9
+        column = rows_and_release[1]._schema.columns[2]
+        true_shares = count * np.array([mean, 1 - mean])
+        shares = rng.normal(true_shares, deviation, (n_groups, 2))
+        bins = BinnedMeans(
+            means=rng.normal(mean, 0.1 * inside, n_groups),
+            variances=np.zeros(n_groups),
+            inside=np.full(n_groups, inside),
+            counts=rng.normal(count, table_deviation, n_groups),
+            count_variances=np.full(n_groups, float(table_deviation**2)),
+        )
+        sum_column = SumColumn(2, (0,), column.low, column.high)
+        measured = MeasuredSum(sum_column, shares, deviation**2, 10_000, True)
+        groups = combine_means(shares, measured, bins)
+        combined = CombinedMeans(list(range(n_groups)), groups, np.zeros(n_groups), measured, 1e4)
+        totals = combined.totals(column)
+        errors = totals.values() - 100_000 * mean * count / 10_000
+        found = {
+            "means": (groups.variances(), groups.means - mean),
+            "counts": (groups.count_variances, groups.counts - count),
+            "totals": (totals.noise, errors),
+        }
+        for stated, error in found.values():
+            # the standard error of a variance of 4,000 normal numbers is 2.2% of it
+            assert (error**2).mean() == pytest.approx(stated.mean(), rel=0.15)
+
     def test_intervals_contain_the_estimates(self, rows_and_release):
         _, release = rows_and_release
         means = release.mean_interval("pay", by=["job", "sex"], level=0.01)
@@ -242,8 +276,12 @@ class TestRatios:
         assert hits >= 12  # of 20; false alarm 2e-7 with coverage .95
 
     def test_a_ratio_to_what_may_be_zero(self):
-        release = self.fitted(500, 0, epsilon=0.02)
-        assert release.ratio_interval("tax", "pay").tolist() == [-np.inf, np.inf]
+        rows = self.rows(3000, 0).assign(tax=np.random.default_rng(0).normal(0, 1000, 3000))
+        release = PAPQueryRelease(
+            MarginalQueries(sums=self.SUMS), bounds=BOUNDS | {"tax": (-9000, 9000)}, random_state=0
+        )
+        release.fit(rows[300:], X_public=rows[:300])
+        assert release.ratio_interval("pay", "tax").tolist() == [-np.inf, np.inf]
 
     def test_both_sums_are_needed(self):
         release = self.fitted(1000, 0, sums={"pay": "job"})
