@@ -173,7 +173,7 @@ class TestMeans:
         true_shares = count * np.array([mean, 1 - mean])
         shares = rng.normal(true_shares, deviation, (n_groups, 2))
         bins = BinnedMeans(
-            means=rng.normal(mean, 0.1 * inside, n_groups),
+            means=rng.normal(mean, 0.125 * inside, n_groups),
             variances=np.zeros(n_groups),
             inside=np.full(n_groups, inside),
             counts=rng.normal(count, table_deviation, n_groups),
