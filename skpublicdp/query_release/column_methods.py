@@ -20,6 +20,12 @@ from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import encode_edges
+from skpublicdp.query_release.group_sums import (
+    combined_mean_frame,
+    combined_means,
+    group_ratios,
+    group_totals,
+)
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_frames import (
     ALL_MISSING,
@@ -28,10 +34,7 @@ from skpublicdp.query_release.table_frames import (
     GroupColumns,
     TableOptions,
     as_frame,
-    combined_means,
     group_means,
-    group_ratios,
-    group_totals,
 )
 
 
@@ -367,12 +370,15 @@ class ColumnMethodsMixin:
         0  farm  49.0
         1  shop  40.0
         """
+        position = self._numeric_position(column)
         if by is not None:
-            position = self._numeric_position(column)
+            frame = combined_mean_frame(self._released, position, self._positions(by))
+            if frame is not None:
+                return frame
             return group_means(self._released, position, self._positions(by))
         distribution, schema_column = self._distribution(column)
         mean = distribution.mean() if self._has_values(column) else np.nan
-        combined = combined_means(self._released, self._numeric_position(column), ())
+        combined = combined_means(self._released, position, ())
         if combined is not None and not np.isnan(mean):
             mean = combined.means().item()
         return schema_column.to_user(np.array(mean)).item()
@@ -444,10 +450,14 @@ class ColumnMethodsMixin:
         1  shop  39.6  39.4  39.9
         """
         options = TableOptions(check_level(level), bool(simultaneous))
+        position = self._numeric_position(column)
         if by is not None:
+            frame = combined_mean_frame(self._released, position, self._positions(by), options)
+            if frame is not None:
+                return frame
             return self._by_group(column, by).mean(options)
         distribution, schema_column = self._distribution_with_intervals(column)
-        combined = combined_means(self._released, self._numeric_position(column), ())
+        combined = combined_means(self._released, position, ())
         if combined is not None:
             simultaneous_level = options.level if simultaneous else None
             ends = combined.intervals(options.level, simultaneous_level).ravel()

@@ -47,6 +47,7 @@ from skpublicdp.query_release.effective_sizes import (
     effective_size_posterior,
     point_mass_size,
 )
+from skpublicdp.query_release.group_sums import CombinedMeans
 from skpublicdp.query_release.marginals.count import (
     WEIGHT_UNITS,
     WeightColumn,
@@ -128,4 +129,4 @@ from skpublicdp.query_release.synthetic import (
     spread_weights,
     synthesize,
 )
-from skpublicdp.query_release.table_frames import RESULT_COLUMNS, CombinedMeans
+from skpublicdp.query_release.table_frames import RESULT_COLUMNS
