@@ -196,7 +196,8 @@ class BinnedColumn:
         coefficients = (bin_means - low_bound) / width
         fractions = self.posterior.estimate / self.posterior.estimate.sum()
         mean = fractions @ coefficients
-        n_rows = self.rows_inside * fractions * total_persons / self.noisy.persons
+        all_rows_inside = self.rows_inside * total_persons / self.noisy.persons
+        n_rows = all_rows_inside * fractions
         max_variances = (bin_ends[1] - bin_ends[0]) ** 2 / 4
         pooled = (n_rows * bin_variances + 2 * max_variances) / (n_rows + 2)
         mean_square = fractions @ (coefficients**2 + pooled / width**2)
@@ -205,8 +206,9 @@ class BinnedColumn:
             functions = [self._linear_functions(coefficients[None], rows) for rows in sizes.rows]
             _, means, noise, prior = np.array(functions)[:, :, 0].T  # (n_sizes,) each
             deviations = means - sizes.weights @ means
-            variance = sizes.weights @ (noise + prior + deviations**2)
-            of_fractions = max(of_fractions, float(variance))
+            variances = noise + prior + deviations**2
+            variance = float(sizes.weights @ variances)
+            of_fractions = max(of_fractions, variance)
         inside = self._bin_mean_deviation(bin_variances, bin_ends, fractions) / width
         sampling = max(mean_square - mean**2, 0) / self.noisy.persons
         return np.array([of_fractions, inside**2, sampling])

@@ -107,9 +107,11 @@ def sum_shares(
         cell = ravel_codes(codes, column.groups, sizes)
         n_cells = math.prod(sizes[group] for group in column.groups)
         shares = to_shares(rows[:, column.position], column.low, column.high)
-        # float64 sums of these integers are exact below 2^53
-        sums = [np.bincount(cell, weights=part, minlength=n_cells) for part in shares.T]
-        parts.append(np.stack(sums, axis=1).astype(np.int64).ravel())
+        sums = np.empty((n_cells, 2), dtype=np.int64)
+        for end in range(2):
+            # float64 sums of these integers are exact below 2^53
+            sums[:, end] = np.bincount(cell, weights=shares[:, end], minlength=n_cells)
+        parts.append(sums.ravel())
     return np.concatenate(parts)
 
 
@@ -211,12 +213,13 @@ class GroupMeans(NamedTuple):
         deviations = np.sqrt(self.component_variances + sampling)
         ends = []
         for probability in (failure / 2, 1 - failure / 2):
-            reach = 10 + abs(ndtri(probability))
-            low = (self.component_means - reach * deviations).min(axis=0)
-            high = (self.component_means + reach * deviations).max(axis=0)
+            reach = (10 + abs(ndtri(probability))) * deviations
+            low = (self.component_means - reach).min(axis=0)
+            high = (self.component_means + reach).max(axis=0)
             for _ in range(60):  # bisection of the distribution function
                 middle = (low + high) / 2
-                below = self.weights @ ndtr((middle - self.component_means) / deviations)
+                scores = (middle - self.component_means) / deviations
+                below = self.weights @ ndtr(scores)
                 low = np.where(below < probability, middle, low)
                 high = np.where(below < probability, high, middle)
             ends.append((low + high) / 2)

@@ -91,10 +91,10 @@ class CustomQueries(QueryClass):
         positions = self._validated(Q, X.shape[1])[:, 0]
         numbers = self._evaluate(X)[positions]
         units = np.empty(numbers.shape, dtype=np.int64)
-        for row, number, (low, high) in zip(
-            units, numbers, self._ranges[positions].tolist(), strict=True
-        ):
-            row[:] = to_units(np.where(np.isnan(number), low, number), low, high) + UNITS
+        for row, position in enumerate(positions):
+            low, high = self._ranges[position].tolist()
+            known = np.where(np.isnan(numbers[row]), low, numbers[row])
+            units[row] = to_units(known, low, high) + UNITS
         return units
 
     def from_shares(self, Q: NDArray[Any], shares: Floats) -> Floats:
