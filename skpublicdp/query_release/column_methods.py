@@ -515,7 +515,7 @@ class ColumnMethodsMixin:
         >>> release = PAPQueryRelease(queries, bounds={"pay": (0, 20_000)}, random_state=0)
         >>> release = release.fit(people(20_000), X_public=people(300))
         >>> print(f"{release.total('pay') / 1e6:.1f} million")  # 40 million are expected
-        39.9 million
+        39.8 million
         """
         options = self._table_options(0.95, simultaneous=False, counts=counts or True)
         keys, totals = self._totals(column, by, options)
