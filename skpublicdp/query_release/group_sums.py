@@ -176,8 +176,13 @@ def group_totals(
     values = totals.values()
     failure = _single_failure(released, groups, options)
     radius = combined.measured.reach(failure) * np.sqrt(totals.variances(combined.persons))
+    # a group may be empty, or have all rows at one of the bounds
+    column = released.schema.columns[position]
+    bounds = np.asarray(column.to_user(np.array([column.low, column.high])), dtype=np.float64)
+    ends = np.stack([values, values - radius, values + radius])
+    ends = np.clip(ends, min(bounds[0], 0), max(bounds[1], 0))
     assert options.n_rows is not None
-    ends = options.n_rows * np.stack([values, values - radius, values + radius])
+    ends = options.n_rows * ends
     return _group_keys(released, groups, combined.indices), ends
 
 

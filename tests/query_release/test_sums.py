@@ -221,6 +221,7 @@ class TestMeans:
         assert (high <= 100_000).all()
         means = release.mean("pay", by="job")["mean"]
         assert means.between(5_000, 40_000).all()
+        assert release.total_interval("pay", level=0.9999).min() == 0
 
     def test_release_can_be_pickled(self, rows_and_release):
         _, release = rows_and_release
