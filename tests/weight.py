@@ -105,6 +105,7 @@ ALLOWED = {
     ],
     ("sanitizers", "code"): [
         (8, "one idea per line in 6 functions"),
+        (650, "measured sums: means, totals and ratios by group, and queries that are numbers"),
     ],
     ("accounting", "code"): [
         (30, "the unit of privacy if only labels are private"),
@@ -149,12 +150,15 @@ ALLOWED = {
     ("query_release", "internal docstrings"): [
         (1, "what a round of refinement reads"),
         (82, "regressions and correlations from released second moments"),
+        (86, "measured sums, and queries that are numbers"),
     ],
     ("query_release", "numbers"): [
         (9, "grid, draws and thresholds of second moments"),
+        (1, "units, share of the budget and scales of measured sums"),
     ],
     ("query_release", "dense functions"): [
         (6, "formulas of coefficients and correlations"),
+        (7, "measured sums, and queries that are numbers"),
     ],
     ("plotting", "code"): [
         (35, "one idea per line"),

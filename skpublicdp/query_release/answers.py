@@ -21,6 +21,7 @@ from skpublicdp.query_release.discretize import Discretizer, PublicBins, Release
 from skpublicdp.query_release.marginals.count import warn_of_mean_weight
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.queries.base import WILDCARD, OneColumnQueries, QueryClass
+from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.query_release.synthetic import (
     TableFidelity,
     WeightedRows,
@@ -441,6 +442,20 @@ class CountAnswers(TableAnswers):
     """
 
     _is_about_cells = True
+    queries: CustomQueries
+
+    def answer(self, Q: NDArray[Any]) -> Floats:
+        """Return the estimated mean of each encoded query."""
+        return self.queries.from_shares(Q, super().answer(Q))
+
+    def intervals(self, Q: NDArray[Any], level: float, *, simultaneous: bool) -> Floats:
+        """Return confidence intervals for the answers to encoded queries, shape (n_queries, 2)."""
+        ends = super().intervals(Q, level, simultaneous=simultaneous)
+        return self.queries.from_shares(Q, ends)
+
+    def expected_error(self) -> float | None:
+        """Return the expected root mean square error over all queries, or None for numbers."""
+        return None if self.queries.are_numbers else super().expected_error()
 
     @cached_property
     def rows(self) -> WeightedRows:
@@ -448,6 +463,8 @@ class CountAnswers(TableAnswers):
 
         Synthetic rows are not used, since the answers to custom queries do not determine rows.
         """
+        if self.queries.are_numbers:
+            raise ValueError("CustomQueries with bounds have no synthetic rows.")
         equal_weights = np.full(len(self._X_public), 1 / len(self._X_public))
         weights = rake_weights(
             self._codes_public,

@@ -183,6 +183,36 @@ class BinnedColumn:
         interval = low_bound + width * rescaled_ends
         return interval if np.isfinite(interval).all() else np.array(self.bounds)
 
+    def mean_variances(self, total_persons: float) -> Floats:
+        """Return the variances of the mean due to fractions, bin means and sampling, (3,).
+
+        The mean is a number from 0 to 1 between the bounds. The variance within a bin is pooled
+        with that of one row at each end, as in `_bin_mean_deviation`, but the public rows of all
+        `total_persons` private persons count, not only those of the group.
+        """
+        low_bound, high_bound = self.bounds
+        width = high_bound - low_bound
+        bin_means, bin_variances, bin_ends = self._bin_moments()
+        coefficients = (bin_means - low_bound) / width
+        fractions = self.posterior.estimate / self.posterior.estimate.sum()
+        mean = fractions @ coefficients
+        all_rows_inside = self.rows_inside * total_persons / self.noisy.persons
+        n_rows = all_rows_inside * fractions
+        max_variances = (bin_ends[1] - bin_ends[0]) ** 2 / 4
+        pooled = (n_rows * bin_variances + 2 * max_variances) / (n_rows + 2)
+        mean_square = fractions @ (coefficients**2 + pooled / width**2)
+        of_fractions = 0.0
+        for sizes in self._possible_sizes():
+            functions = [self._linear_functions(coefficients[None], rows) for rows in sizes.rows]
+            _, means, noise, prior = np.array(functions)[:, :, 0].T  # (n_sizes,) each
+            deviations = means - sizes.weights @ means
+            variances = noise + prior + deviations**2
+            variance = float(sizes.weights @ variances)
+            of_fractions = max(of_fractions, variance)
+        inside = self._bin_mean_deviation(bin_variances, bin_ends, fractions) / width
+        sampling = max(mean_square - mean**2, 0) / self.noisy.persons
+        return np.array([of_fractions, inside**2, sampling])
+
     def _mean_quantiles(
         self, coefficients: Floats, sampling: float, sizes: EffectiveSizePosterior, failure: float
     ) -> tuple[float, float]:

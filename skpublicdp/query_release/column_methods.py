@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -20,12 +20,20 @@ from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import encode_edges
+from skpublicdp.query_release.group_sums import (
+    combined_mean_frame,
+    combined_means,
+    group_ratios,
+    group_totals,
+)
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_frames import (
     ALL_MISSING,
     GROUP_LEVEL,
     ColumnByGroup,
+    GroupColumns,
     TableOptions,
+    as_frame,
     group_means,
 )
 
@@ -35,6 +43,7 @@ class ColumnMethodsMixin:
 
     _schema: Schema
     _released: FittedRelease
+    _table_options: Callable[..., TableOptions]
 
     def cdf(
         self,
@@ -320,7 +329,8 @@ class ColumnMethodsMixin:
         The mean is taken over the rows that have a value. `missing_fraction` returns the fraction
         of rows without a value. Within each bin of a table, the mean is determined by public rows
         alone and differs little between groups. Group means are therefore accurate only if bins are
-        narrow compared with the differences between groups.
+        narrow compared with the differences between groups, or if their sums were measured with
+        ``MarginalQueries(sums=...)``.
 
         Parameters
         ----------
@@ -360,11 +370,17 @@ class ColumnMethodsMixin:
         0  farm  49.0
         1  shop  40.0
         """
+        position = self._numeric_position(column)
         if by is not None:
-            position = self._numeric_position(column)
+            frame = combined_mean_frame(self._released, position, self._positions(by))
+            if frame is not None:
+                return frame
             return group_means(self._released, position, self._positions(by))
         distribution, schema_column = self._distribution(column)
         mean = distribution.mean() if self._has_values(column) else np.nan
+        combined = combined_means(self._released, position, ())
+        if combined is not None and not np.isnan(mean):
+            mean = combined.means().item()
         return schema_column.to_user(np.array(mean)).item()
 
     def mean_interval(
@@ -379,7 +395,8 @@ class ColumnMethodsMixin:
 
         The intervals account for the noise, for the sampling of private rows, and for errors in the
         means within bins, which are determined by public rows alone. Intervals are long if a wide
-        bin contains few public rows, such as the last bin of a skewed column. The coverage of the
+        bin contains few public rows, such as the last bin of a skewed column, and shorter if
+        ``MarginalQueries(sums=...)`` measures the sums of the groups. The coverage of the
         intervals was measured, but no theorem guarantees it.
 
         There are no intervals after `calibrate`. If the totals are those of the groups `by`, use
@@ -433,13 +450,201 @@ class ColumnMethodsMixin:
         1  shop  39.6  39.4  39.9
         """
         options = TableOptions(check_level(level), bool(simultaneous))
+        position = self._numeric_position(column)
         if by is not None:
+            frame = combined_mean_frame(self._released, position, self._positions(by), options)
+            if frame is not None:
+                return frame
             return self._by_group(column, by).mean(options)
         distribution, schema_column = self._distribution_with_intervals(column)
+        combined = combined_means(self._released, position, ())
+        if combined is not None:
+            simultaneous_level = options.level if simultaneous else None
+            ends = combined.intervals(options.level, simultaneous_level).ravel()
+            return schema_column.to_user(ends)
         ends = distribution.mean_interval(
             options.level, simultaneous_level=options.level if simultaneous else None
         )
         return schema_column.to_user(ends)
+
+    def total(
+        self,
+        column: str | int | None = None,
+        by: str | int | Sequence[str | int] | None = None,
+        *,
+        counts: bool | int | Integral = True,
+    ) -> Any:
+        """Estimate the total of a numeric column, overall or within groups of rows.
+
+        Totals require sums that were measured with ``MarginalQueries(sums=...)``.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a numeric column. It can be omitted if there is only one column.
+        by : str, int, or sequence of these, default=None
+            Columns whose categories, or bins of numbers, define groups of rows. They must be
+            among the groups of one entry of `sums`.
+        counts : bool or int, default=True
+            Number of rows to which the totals refer: that of the private rows, or the given size of
+            the population.
+
+        Returns
+        -------
+        float
+            The total, after moving numbers outside the bounds to the nearer bound. With `by`, a
+            DataFrame or dict with the group columns and ``total``. Groups that may be empty are
+            omitted.
+
+        Raises
+        ------
+        ValueError
+            If the sums of the column in these groups were not measured.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skpublicdp import PAPQueryRelease
+        >>> from skpublicdp.query_release import MarginalQueries
+        >>> rng = np.random.default_rng(0)
+        >>> def people(n):
+        ...     job = rng.choice(["farm", "shop"], size=n)
+        ...     return pd.DataFrame({"job": job, "pay": rng.gamma(2, 1000, size=n)})
+        >>> queries = MarginalQueries(sums={"pay": ["job"]})
+        >>> release = PAPQueryRelease(queries, bounds={"pay": (0, 20_000)}, random_state=0)
+        >>> release = release.fit(people(20_000), X_public=people(300))
+        >>> print(f"{release.total('pay') / 1e6:.1f} million")  # 40 million are expected
+        39.8 million
+        """
+        options = self._table_options(0.95, simultaneous=False, counts=counts or True)
+        keys, totals = self._totals(column, by, options)
+        return as_frame(self._released, keys, {"total": totals[0]}) if keys else totals[0].item()
+
+    def total_interval(
+        self,
+        column: str | int | None = None,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+        by: str | int | Sequence[str | int] | None = None,
+        counts: bool | int | Integral = True,
+    ) -> Any:
+        """Return confidence intervals for the totals of a population, as in `total`.
+
+        Parameters
+        ----------
+        column : str or int, default=None
+            Name or position of a numeric column. It can be omitted if there is only one column.
+        level, simultaneous
+            As in `interval`. Simultaneous intervals hold jointly for all groups.
+        by, counts
+            As in `total`.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper ends. With `by`, a DataFrame or dict as in `total`, with the additional
+            columns ``low`` and ``high``.
+
+        Raises
+        ------
+        ValueError
+            If the sums of the column in these groups were not measured.
+        """
+        options = self._table_options(level, simultaneous, counts or True)
+        keys, (totals, low, high) = self._totals(column, by, options)
+        if not keys:
+            return np.array([low[0], high[0]])
+        return as_frame(self._released, keys, {"total": totals, "low": low, "high": high})
+
+    def ratio(
+        self,
+        numerator: str | int,
+        denominator: str | int,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Estimate the ratio of the totals of two numeric columns, such as tax over income.
+
+        Parameters
+        ----------
+        numerator, denominator : str or int
+            Names or positions of numeric columns, whose sums were measured in the same groups with
+            ``MarginalQueries(sums=...)``.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `total`.
+
+        Returns
+        -------
+        float
+            The ratio. With `by`, a DataFrame or dict with the group columns and ``ratio``. Groups
+            that may be empty are omitted.
+
+        Raises
+        ------
+        ValueError
+            If the sums of either column in these groups were not measured.
+        """
+        options = TableOptions(0.95, simultaneous=False)
+        keys, ratios = self._ratios(numerator, denominator, by, options)
+        return as_frame(self._released, keys, {"ratio": ratios[0]}) if keys else ratios[0].item()
+
+    def ratio_interval(
+        self,
+        numerator: str | int,
+        denominator: str | int,
+        level: float | Fraction = 0.95,
+        *,
+        simultaneous: bool = False,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
+        """Return confidence intervals for the population's ratios of totals, as in `ratio`.
+
+        Parameters
+        ----------
+        numerator, denominator, by
+            As in `ratio`.
+        level, simultaneous
+            As in `interval`. Simultaneous intervals hold jointly for all groups.
+
+        Returns
+        -------
+        ndarray of shape (2,)
+            Lower and upper ends, which are infinite if the denominator may be 0. With `by`, a
+            DataFrame or dict as in `ratio`, with the additional columns ``low`` and ``high``.
+
+        Raises
+        ------
+        ValueError
+            If the sums of either column in these groups were not measured.
+        """
+        options = TableOptions(check_level(level), bool(simultaneous))
+        keys, (ratios, low, high) = self._ratios(numerator, denominator, by, options)
+        if not keys:
+            return np.array([low[0], high[0]])
+        return as_frame(self._released, keys, {"ratio": ratios, "low": low, "high": high})
+
+    def _ratios(
+        self,
+        numerator: str | int,
+        denominator: str | int,
+        by: str | int | Sequence[str | int] | None,
+        options: TableOptions,
+    ) -> tuple[GroupColumns, NDArray[np.float64]]:
+        """Return groups, and their ratios with intervals, shape (3, n_groups)."""
+        columns = self._numeric_position(numerator), self._numeric_position(denominator)
+        positions = [] if by is None else self._positions(by)
+        return group_ratios(self._released, columns, positions, options)
+
+    def _totals(
+        self,
+        column: str | int | None,
+        by: str | int | Sequence[str | int] | None,
+        options: TableOptions,
+    ) -> tuple[GroupColumns, NDArray[np.float64]]:
+        """Return groups, and their totals with intervals, shape (3, n_groups)."""
+        positions = [] if by is None else self._positions(by)
+        return group_totals(self._released, self._numeric_position(column), positions, options)
 
     def _by_group(
         self, column: str | int | None, by: str | int | Sequence[str | int]

@@ -27,6 +27,7 @@ from skpublicdp.query_release.answers import (
     RowAnswers,
     TableAnswers,
 )
+from skpublicdp.query_release.bounded_numbers import UNITS
 from skpublicdp.query_release.cdf.grid import ColumnCounts, SortedColumn
 from skpublicdp.query_release.cdf.release import MAX_ABS_BOUND, MIN_WIDTH, release_cdf
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
@@ -45,8 +46,16 @@ from skpublicdp.query_release.marginals.release import (
     release_tables,
 )
 from skpublicdp.query_release.marginals.table import TableMeasurement
+from skpublicdp.query_release.measured_sums import (
+    MeasuredSum,
+    plan_sums,
+    read_sums,
+    release_sums,
+    sum_shares,
+)
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
+from skpublicdp.query_release.queries.custom import CustomQueries
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats
 
@@ -54,10 +63,11 @@ from skpublicdp.typing import Floats
 def release_linear_queries(
     counts: NDArray[np.int64],
     n_private: int,
-    public: NDArray[np.integer],
+    public: NDArray[Any],
     *,
     ledger: Ledger,
     trust: str | float = "auto",
+    units: int = 1,
 ) -> MarginalRelease:
     """Release the fractions of private rows that satisfy the queries of a list.
 
@@ -74,6 +84,8 @@ def release_linear_queries(
         if δ = 0.
     trust : "auto" or float
         Effective size of the public sample, in private rows. By default, this size is estimated.
+    units : int, default=1
+        Largest integer that a row adds to a count. If it is not 1, queries are shares from 0 to 1.
 
     Returns
     -------
@@ -88,7 +100,7 @@ def release_linear_queries(
 
     Notes
     -----
-    Replacing a row changes each count by at most 1.
+    Replacing a row changes each count by at most `units`.
 
     The prior of the fractions is normal. If public rows are a sample from the same population, the
     prior mean is the vector of public fractions (with half a row added), and the prior covariance
@@ -107,6 +119,8 @@ def release_linear_queries(
     """
     n_queries, m = len(counts), len(public)
     noise, sensitivity = ledger.noise, Sensitivity(n_queries, n_queries)
+    if units > 1:
+        sensitivity = Sensitivity(n_queries * units, n_queries * units**2)
     if not noise_is_representable(noise, ledger.for_person(sensitivity)):
         raise ValueError(
             f"The noise of {n_queries} answers is too large to be drawn at epsilon = "
@@ -119,7 +133,8 @@ def release_linear_queries(
         name=f"{noise.noise_name} on {n_queries} answers",
         proof="docs/proofs/marginals.md",
     )
-    values, variance = noisy.values / n_private, noisy.variance / n_private**2
+    total = n_private * units
+    values, variance = noisy.values / total, noisy.variance / total**2
     persons = n_private / ledger.rows_per_person
     prior_mean, prior_covariance = _public_prior(public)
     mean, posterior_variance, scale = _posterior(
@@ -131,7 +146,11 @@ def release_linear_queries(
         effective_size=None if isinstance(trust, str) else min(float(trust), m + 1),
     )
     fractions = np.clip(mean, 0, 1)
-    sampling_variance = fractions * (1 - fractions) / persons
+    row_variance = fractions * (1 - fractions)
+    if units > 1:  # with one additional row at each end
+        public_variance = m * public.var(axis=0) if m else 0.0
+        row_variance = (public_variance + 2 * row_variance) / (m + 2)
+    sampling_variance = row_variance / persons
     deviations = np.sqrt(posterior_variance + sampling_variance)
     # query j is column j of the tables, with the codes 0 (does not hold) and 1 (holds)
     return MarginalRelease(
@@ -239,8 +258,18 @@ def _release_query_list(
     m = rows.n_public
     _refuse_unseen_columns(rows)
     indicators = QueryIndicators(queries, listed_queries)
-    codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
-    counts = rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs)
+    assert isinstance(queries, CustomQueries)
+    units = 1
+    codes_public: Any
+    if not queries.are_numbers:
+        codes_public = indicators.parallel_codes(rows.X_public, estimator.n_jobs)
+        counts = rows.fold(lambda X, _: indicators.count(X), estimator.n_jobs)
+    else:
+        units = 2 * UNITS
+        codes_public = queries.units(listed_queries, rows.X_public).T / units
+        counts = rows.fold(
+            lambda X, _: queries.units(listed_queries, X).sum(axis=1), estimator.n_jobs
+        )
     # If there are no public rows (m = 0), X_public is a reference sample. The reference sample is
     # used for synthetic rows, but not for the prior of the fractions.
     release = release_linear_queries(
@@ -249,6 +278,7 @@ def _release_query_list(
         codes_public[:m],
         ledger=ledger,
         trust=_trusted_size(estimator, m),
+        units=units,
     )
     answers = CountAnswers(queries, release, indicators, codes_public, rows.X_public)
     return FittedRelease(queries, rows.schema, answers, release.effective_public_size if m else 0.0)
@@ -334,9 +364,24 @@ def _release_over_tables(
     codes_public = discretizer.parallel_codes(rows.X_public, estimator.n_jobs)
     workload = queries.measured_tables(rows.schema)
     weights, weight_totals = queries.weights, None
+    sum_columns = read_sums(queries.sums, rows.schema)
+    sums: list[MeasuredSum] = []
+    if sum_columns:
+        of_sums, noise = plan_sums(ledger, len(sum_columns))
+        sums = release_sums(
+            rows.fold(
+                lambda X, _: sum_shares(X, discretizer.codes(X), sum_columns, discretizer.sizes),
+                estimator.n_jobs,
+            ),
+            sum_columns,
+            discretizer.sizes,
+            rows.n_private,
+            ledger=ledger,
+            noise=of_sums,
+        )
     release = MarginalRelease({}, {}, discretizer.sizes, float(rows.n_public))  # without tables
     if workload:
-        if cdfs:  # they were charged for their own shares of the budget
+        if cdfs or sums:  # they were charged for their own shares of the budget
             ledger = ledger.sub_ledger(
                 noise, name=f"{noise.noise_name} on tables", proof=MARGINALS_PROOF
             )
@@ -362,6 +407,7 @@ def _release_over_tables(
             trust=_trusted_size(estimator, rows.n_public),
             weight_totals=weight_totals,
         )
+    release = replace(release, sums=tuple(sums))
     answers_class = ColumnAnswers if queries.is_about_single_columns else TableAnswers
     answers = answers_class(queries, release, discretizer, codes_public, rows.X_public)
     cdf_sizes = [cdf.effective_public_size for cdf in cdfs.values()]

@@ -302,6 +302,10 @@ def _error_function(
         rows = _Samples(sample.n, n_public)
         return lambda noise: _cdf_error(noise, sample, rows, is_largest)
     samples = _Samples(sample.size, n_public)
+    if isinstance(queries, MarginalQueries) and queries.sums:
+        raise ValueError(
+            "sums is not supported by planning. Plan the tables alone, for half of epsilon."
+        )
     if isinstance(queries, MarginalQueries):
         n_cells = _table_sizes(queries, sizes)
         return lambda noise: _tables_error(noise, sample, samples, n_cells, is_largest)

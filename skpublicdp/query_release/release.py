@@ -327,6 +327,10 @@ class PAPQueryRelease(
         weighted_queries = queries
         if self.weights is not None:
             weighted_queries = self._weighted(queries, rows)
+        if queries.sums and (self.method != "auto" or self.weights is not None):
+            raise ValueError("sums requires method='auto' and no weights.")
+        if queries.are_numbers and self.method != "auto":
+            raise ValueError("CustomQueries with bounds requires method='auto'.")
         weighted_queries.check_columns(rows.schema)
         bound_queries = weighted_queries.bind(rows.schema, rows.X_public)
         released = METHODS[self.method](self, bound_queries, rows, ledger)

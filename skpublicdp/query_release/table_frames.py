@@ -51,6 +51,8 @@ RESULT_COLUMNS = (
     "count_low",
     "count_high",
     "mean",
+    "total",
+    "ratio",
     "p",
     "quantile",
     "x",

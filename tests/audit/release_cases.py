@@ -37,10 +37,14 @@ from tests.audit.subjects import (
     release_residuals,
     release_roc_auc,
     release_scores,
+    weigh,
 )
 
 WEIGHTED = [[0.0, 3.0], [1.0, 3.0], [1.0, 0.0], [0.0, 1.3]]
 """Possible rows of a number and its survey weight, which is at most 3."""
+
+BOUNDED = [[0.0, 0.0], [0.0, 3.0], [1.0, 3.0], [1.0, 7.0]]
+"""Possible rows of a group and a number with the bounds 0 and 3."""
 
 
 def _make_release(queries: Any, **settings: Any) -> Callable[[], Any]:
@@ -82,6 +86,18 @@ def release_cases() -> list[Case]:
         Case("PAPQueryRelease, marginals, weights",
              _make_release(MarginalQueries(), weights=1, delta=0), WEIGHTED, 3, **plane,
              max_fits=50),
+        *(
+            Case(f"PAPQueryRelease, marginals, sums{suffix}",
+                 _make_release(MarginalQueries(sums={1: 0}), delta=delta), BOUNDED, 3, **plane,
+                 max_fits=50)
+            for suffix, delta in ((", pure", 0), ("", 1e-6))
+        ),
+        *(
+            Case(f"PAPQueryRelease, custom numbers{suffix}",
+                 _make_release(CustomQueries(weigh, bounds=(-1, 2)), delta=delta), BOUNDED, 3,
+                 **plane, max_fits=50)
+            for suffix, delta in ((", pure", 0), ("", 1e-6))
+        ),
         Case("PAPQueryRelease, marginals, persons",
              _make_release(MarginalQueries(), max_rows_per_group=2, epsilon=12), PLANE, 3, **plane,
              rows_per_person=2, max_fits=50),

@@ -1,6 +1,13 @@
 """Internal names of query_release that tests use."""
 
 from skpublicdp.query_release import mechanisms, synthetic
+from skpublicdp.query_release.bounded_numbers import (
+    UNITS,
+    from_units,
+    share_sensitivity,
+    to_shares,
+    to_units,
+)
 from skpublicdp.query_release.calibration import _rows_in_empty_cells, rake_to_margins
 from skpublicdp.query_release.cdf.cdf_posterior import (
     NO_SHIFT,
@@ -40,6 +47,7 @@ from skpublicdp.query_release.effective_sizes import (
     effective_size_posterior,
     point_mass_size,
 )
+from skpublicdp.query_release.group_sums import CombinedMeans
 from skpublicdp.query_release.marginals.count import (
     WEIGHT_UNITS,
     WeightColumn,
@@ -86,6 +94,14 @@ from skpublicdp.query_release.marginals.table import (
     UnconstrainedEstimate,
     fit_with_fixed_margins,
     ipf,
+)
+from skpublicdp.query_release.measured_sums import (
+    BinnedMeans,
+    MeasuredSum,
+    SumColumn,
+    combine_means,
+    plan_sums,
+    sum_shares,
 )
 from skpublicdp.query_release.mechanisms import _posterior, release_linear_queries
 from skpublicdp.query_release.planning import (

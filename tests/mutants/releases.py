@@ -20,6 +20,25 @@ MUTANTS = (
 """,
         ("PAPQueryRelease, marginals, weights",),
     ),
+    Patch(
+        "sums with the sensitivity of half their range",
+        SENSITIVITY,
+        "share_sensitivity",
+        "lambda units=UNITS: Sensitivity(2 * units, 2 * units**2)",
+        ("PAPQueryRelease, marginals, sums, pure",),
+    ),
+    Patch(
+        "sums whose bounds are the largest and the smallest private number",
+        SENSITIVITY,
+        "sum_shares",
+        """def replacement(rows, codes, columns, sizes):
+    numbers = [rows[:, column.position] for column in columns]
+    ends = [(x.min(), max(x.max(), x.min() + 1)) for x in numbers]
+    columns = [c._replace(low=a, high=b) for c, (a, b) in zip(columns, ends, strict=True)]
+    return original(rows, codes, columns, sizes)
+""",
+        ("PAPQueryRelease, marginals, sums, pure",),
+    ),
     Mutant(
         "weights divided by their exact sum",
         UNPAID,
@@ -53,6 +72,15 @@ MUTANTS = (
         "ledger.noise, Sensitivity(n_queries, n_queries)\n",
         "ledger.noise, Sensitivity(*[int(np.count_nonzero(counts)) or 1] * 2)\n",
         ("PAPQueryRelease, custom, pure",),
+    ),
+    Patch(
+        "numbers of queries that are not moved to their bounds",
+        SENSITIVITY,
+        "to_units",
+        """def replacement(values, low, high, units=UNITS):
+    return np.rint((values - (low + high) / 2) / ((high - low) / 2) * units).astype(np.int64)
+""",
+        ("PAPQueryRelease, custom numbers, pure",),
     ),
     Patch(
         "a column type that depends on the values of other rows",

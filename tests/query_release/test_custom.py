@@ -15,7 +15,7 @@ from skpublicdp.audit import verify_privacy
 from skpublicdp.exceptions import NoPublicDataWarning
 from skpublicdp.query_release import CustomQueries, StumpQueries
 from tests.internals.privacy import Ledger
-from tests.internals.query_release import _posterior, release_linear_queries
+from tests.internals.query_release import UNITS, _posterior, release_linear_queries
 
 RNG = np.random.default_rng(0)
 
@@ -305,3 +305,76 @@ def test_an_error_of_the_function_on_public_rows_is_shown():
     rows = np.arange(20.0).reshape(10, 2)
     with pytest.raises(ValueError, match="raised KeyError: 'no column salery'"):
         PAPQueryRelease(CustomQueries(function)).fit(rows, X_public=rows[:5] + 0.5)
+
+
+class TestNumbers:
+    BOUNDS = ((0.0, 200.0), (-5.0, 5.0))
+
+    @staticmethod
+    def rows(n, seed):
+        rng = np.random.default_rng(seed)
+        return np.column_stack([rng.gamma(2, 10, size=n), rng.normal(size=n)])
+
+    def fitted(self, seed=0, function=lambda X: X, n=5000, **settings):
+        queries = CustomQueries(function, bounds=settings.pop("bounds", self.BOUNDS))
+        release = PAPQueryRelease(queries, random_state=seed, **settings)
+        return release.fit(self.rows(n, seed), X_public=self.rows(200, 1000 + seed))
+
+    def test_answers_are_means_and_intervals_cover(self):
+        hits = np.zeros(2)
+        for seed in range(20):
+            release = self.fitted(seed)
+            low, high = release.interval([[0], [1]]).T
+            hits += (low <= [20, 0]) & (high >= [20, 0])
+            answers = release.answer([[0], [1]])
+            np.testing.assert_allclose(answers, [20, 0], atol=3)
+            assert ((low <= answers) & (answers <= high)).all()
+            joint = release.interval([[0], [1]], simultaneous=True)
+            assert ((joint[:, 0] <= low) & (high <= joint[:, 1])).all()
+        assert (hits >= 12).all()  # of 20; false alarm 2e-7 with coverage .95
+
+    def test_numbers_beyond_the_bounds_are_moved_to_them(self):
+        release = self.fitted(function=lambda X: 1e9 * X, epsilon=1000)
+        rows = 1e9 * self.rows(5000, 0)
+        expected = [np.clip(rows[:, k], *self.BOUNDS[k]).mean() for k in (0, 1)]
+        np.testing.assert_allclose(release.answer([[0], [1]]), expected, atol=0.05)
+
+    def test_missing_numbers_count_as_the_lower_bound(self):
+        release = self.fitted(function=lambda X: np.where(X > 0, 5.0, np.nan), epsilon=1000)
+        share = (self.rows(5000, 0)[:, 1] > 0).mean()
+        assert release.answer([[1]]) == pytest.approx(-5 + 10 * share, abs=0.05)
+
+    def test_a_replaced_row_moves_each_sum_by_at_most_the_units(self):
+        queries = CustomQueries(lambda X: X, bounds=self.BOUNDS)
+        schema = self.fitted()._schema
+        bound_queries = queries.bind(schema, self.rows(5, 0))
+        rows = np.array([[-9.0, -9.0], [0.0, 0.0], [np.nan, np.inf], [1e9, 5.0]])
+        units = bound_queries.units([[0], [1]], rows)
+        np.testing.assert_array_equal(units[0], [0, 0, 0, 2 * UNITS])
+        np.testing.assert_array_equal(units[1], [0, UNITS, 2 * UNITS, 2 * UNITS])
+
+    def test_score_is_on_the_scale_of_the_numbers(self):
+        rows = self.rows(5000, 0)
+        release = self.fitted()
+        errors = np.abs(release.answer([[0], [1]]) - rows.mean(axis=0))
+        assert release.score(rows) == pytest.approx(-errors.mean(), abs=1e-3)
+
+    @pytest.mark.parametrize("bounds", [(1, 0), (0, np.inf), [(0, 1)] * 3, 5.0])
+    def test_invalid_bounds(self, bounds):
+        with pytest.raises(ValueError, match="The bounds of CustomQueries must be"):
+            self.fitted(bounds=bounds)
+
+    @pytest.mark.parametrize("method", ["pmw", "public"])
+    def test_other_methods(self, method):
+        with pytest.raises(ValueError, match="requires method='auto'"):
+            self.fitted(method=method)
+
+    def test_what_numbers_do_not_have(self):
+        release = self.fitted()
+        assert release.expected_error_ is None
+        with pytest.raises(ValueError, match="no synthetic rows"):
+            release.sample(3)
+        with pytest.raises(ValueError, match="neither true nor false"):
+            release.holds([[0]], self.rows(3, 0))
+        with pytest.raises(ValueError, match="must return numbers"):
+            self.fitted(function=lambda X: X.astype(str))

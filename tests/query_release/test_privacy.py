@@ -79,6 +79,10 @@ CASES = {
         *(MarginalQueries(missing=["age"]), UNKNOWN_AGES, people, PEOPLE_PUBLIC),
         [{"age": "(missing)"}, {"age": 20, "job": "farm"}],
     ),
+    "marginals, sums": (
+        *(MarginalQueries(sums={"age": "job"}), PEOPLE, people, PEOPLE_PUBLIC),
+        [[20, None], [70, "farm"]],
+    ),
     "marginals alone": (MarginalQueries(), PLANE, np.array, None, [[0.4, None], [1.0, 2.5]]),
     "stumps": (StumpQueries(), PLANE, np.array, PLANE_PUBLIC, [[0, 0.4], [1, 2.0]]),
     "stumps alone": (StumpQueries(), PLANE, np.array, None, [[0, 0.4], [1, 2.0]]),
@@ -91,11 +95,13 @@ CASES = {
         [[0.4, None, None], [None, 1.0, None]],
     ),
 }
-BOUNDS = {"marginals": {"age": (0, 100)}, "marginals, missing numbers": {"age": (0, 100)}}
+AGES = {"age": (0, 100)}
+BOUNDS = dict.fromkeys(["marginals", "marginals, missing numbers", "marginals, sums"], AGES)
 WITH_INTERVALS = ("thresholds", "intervals", "marginals", "custom")
 WEIGHTS = {"marginals, weights": 2}
 RUNS = [*itertools.product(CASES, ["auto", "pmw"]), ("stumps", "public")]
 RUNS.remove(("marginals, weights", "pmw"))
+RUNS.remove(("marginals, sums", "pmw"))
 
 
 @pytest.fixture(autouse=True)
@@ -255,6 +261,7 @@ PERSONS = [
         ("thresholds alone", "auto"),
         ("marginals", "auto"),
         ("marginals, weights", "auto"),
+        ("marginals, sums", "auto"),
         ("stumps", "auto"),
         ("stumps", "pmw"),
         ("thresholds", "pmw"),

@@ -166,6 +166,7 @@ class MarginalRelease:
     gaussian: bool = True  # Whether the noise is Gaussian. If False, it is Laplace noise.
     # Posteriors of the cells. The mapping is empty for lists of queries.
     posteriors: Mapping[Attributes, TablePosterior] = field(default_factory=dict, repr=False)
+    sums: Sequence[Any] = ()  # measured sums of numeric columns by group (`MeasuredSum`)
 
     def __getstate__(self) -> dict[str, Any]:
         # skops and other formats have no tuples as keys, so mappings become lists of pairs

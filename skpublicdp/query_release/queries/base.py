@@ -59,6 +59,12 @@ class QueryClass(BaseEstimator, ABC):
     assumptions: tuple[str, ...] = ()
     """Assumptions about the queries, which the receipt lists."""
 
+    are_numbers = False
+    """Whether the queries are numbers, and the answers their means, instead of fractions."""
+
+    sums: Any = None
+    """Columns and groups whose sums are measured, if the class has tables."""
+
     @property
     def nullable(self) -> bool | Collection[Any]:
         """Whether numbers may be missing, or a collection of columns where they may be missing.

@@ -11,9 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from skpublicdp._internal.redaction import RefusedError, call_silently
 from skpublicdp.data.schema import Schema
+from skpublicdp.query_release.bounded_numbers import UNITS, to_units
 from skpublicdp.query_release.pmw.cover import ExplicitCover, split_sample_cover
 from skpublicdp.query_release.queries.base import Answers, QueryClass
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Floats, Integers
 
 
 class CustomQueries(QueryClass):
@@ -29,6 +30,12 @@ class CustomQueries(QueryClass):
         this row; the receipt states this assumption. In frames of libraries other than pandas,
         categories are strings and missing booleans are False. If the function fails on private
         rows, the error message contains no details. Warnings issued by the function are suppressed.
+    bounds : array-like of shape (2,) or (n_listed, 2), default=None
+        Lowest and highest values of the queries. If given, the function returns numbers instead of
+        booleans, and each answer is the mean of the numbers, after moving those beyond the bounds
+        to the nearer bound. Missing numbers count as the lower bound. Noise is proportional to the
+        width of the bounds, which must not be computed from private rows. Numbers require
+        ``method="auto"``, and the release has no synthetic rows.
 
     See Also
     --------
@@ -53,15 +60,55 @@ class CustomQueries(QueryClass):
         "the answers of the CustomQueries function about a row depend on this row alone",
     )
 
-    def __init__(self, function: Callable[[Any], ArrayLike]) -> None:
+    def __init__(
+        self, function: Callable[[Any], ArrayLike], bounds: ArrayLike | None = None
+    ) -> None:
         self.function = function
+        self.bounds = bounds
+
+    @property
+    def are_numbers(self) -> bool:  # type: ignore[override]
+        """Whether the queries are numbers within bounds."""
+        return self.bounds is not None
 
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Indicate whether each query holds for each row, shape (n_queries, n)."""
+        if self.are_numbers:
+            raise ValueError(
+                "Queries of CustomQueries with bounds are numbers, which are neither true nor "
+                "false."
+            )
         positions = self._validated(Q, X.shape[1])[:, 0]
         answers = self._evaluate(X)
         self._check_positions(positions, len(answers))
         return answers[positions]
+
+    def units(self, Q: ArrayLike, X: Floats) -> Integers:
+        """Return the number of each query for each row as an integer from 0 to 2 * UNITS.
+
+        The shape is (n_queries, n). The lower bound is 0.
+        """
+        positions = self._validated(Q, X.shape[1])[:, 0]
+        numbers = self._evaluate(X)[positions]
+        units = np.empty(numbers.shape, dtype=np.int64)
+        for row, position in enumerate(positions):
+            low, high = self._ranges[position].tolist()
+            known = np.where(np.isnan(numbers[row]), low, numbers[row])
+            units[row] = to_units(known, low, high) + UNITS
+        return units
+
+    def from_shares(self, Q: NDArray[Any], shares: Floats) -> Floats:
+        """Return answers, or the ends of their intervals, that are given as shares of a range."""
+        if not self.are_numbers:
+            return shares
+        low, high = self._ranges[Q[:, 0]].T.reshape(2, -1, *(1,) * (shares.ndim - 1))
+        return np.asarray(low + (high - low) * shares)
+
+    def weighted_mean(self, Q: NDArray[Any], X: Floats, weights: Floats) -> Floats:
+        """Return the weighted mean of each query over the rows, (n_queries,)."""
+        if not self.are_numbers:
+            return super().weighted_mean(Q, X, weights)
+        return self.from_shares(Q, self.units(Q, X) @ weights / (2 * UNITS))
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.intp]:
         """Validate the user's queries, which are positions in the list, and return them."""
@@ -101,6 +148,15 @@ class CustomQueries(QueryClass):
                 "The function of CustomQueries must return at least one column, but it returned "
                 "an array without columns for public rows."
             )
+        if self.are_numbers:
+            ranges = np.asarray(self.bounds, dtype=np.float64)
+            is_pair = ranges.shape in ((2,), (bound_queries._n_listed, 2))
+            if not is_pair or not (np.isfinite(ranges).all() and (np.diff(ranges) > 0).all()):
+                raise ValueError(
+                    "The bounds of CustomQueries must be a finite lower and upper bound, or one "
+                    f"such pair for each of the {bound_queries._n_listed} queries."
+                )
+            bound_queries._ranges = np.broadcast_to(ranges, (bound_queries._n_listed, 2))
         return bound_queries
 
     def growth(self, m: int, n_features: int) -> int:
@@ -120,7 +176,7 @@ class CustomQueries(QueryClass):
                 f"because the function returns {n_listed} columns."
             )
 
-    def _evaluate(self, X: Floats) -> Answers:
+    def _evaluate(self, X: Floats) -> NDArray[Any]:
         """Evaluate the function on rows and check its answers, shape (n_listed, n).
 
         After `bind`, the rows may be private, and error messages contain nothing that depends on
@@ -130,16 +186,17 @@ class CustomQueries(QueryClass):
         n_listed = getattr(self, "_n_listed", None)  # None before `bind`
         is_valid = (
             error is None
-            and result.dtype == bool
+            and (result.dtype.kind in "biuf" if self.are_numbers else result.dtype == bool)
             and result.ndim == 2
             and len(result) == len(X)
             and n_listed in (None, result.shape[1])
         )
         if is_valid:
-            return result.T
+            return result.T.astype(np.float64) if self.are_numbers else result.T
+        kind = "numbers" if self.are_numbers else "booleans"
         if n_listed is not None:
             raise RefusedError(
-                "The function of CustomQueries must return booleans for any rows, with one row per "
+                f"The function of CustomQueries must return {kind} for any rows, with one row per "
                 "row of X and the same number of columns as for public rows. Details are withheld "
                 "because the rows may be private."
             )
@@ -150,11 +207,11 @@ class CustomQueries(QueryClass):
                 f"The function of CustomQueries raised {type(error).__name__}{details}"
             )
         raise ValueError(
-            "The function of CustomQueries must return booleans and one row per row of X; got "
+            f"The function of CustomQueries must return {kind} and one row per row of X; got "
             f"{result.dtype} of shape {result.shape}."
         )
 
-    def _call_function(self, X: Floats) -> Answers:
+    def _call_function(self, X: Floats) -> NDArray[Any]:
         """Return the result of the user's function on encoded rows, shape (n, n_listed).
 
         The result is not checked. After `bind`, the rows are decoded one by one, so that column

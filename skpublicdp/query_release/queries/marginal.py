@@ -29,6 +29,7 @@ from skpublicdp.query_release.discretize import (
     parse_bins,
 )
 from skpublicdp.query_release.marginals.count import WeightColumn, combination_ids
+from skpublicdp.query_release.measured_sums import read_sums
 from skpublicdp.query_release.pmw.cover import (
     MAX_INCIDENCE_ENTRIES,
     ExplicitCover,
@@ -87,6 +88,14 @@ class MarginalQueries(QueryClass):
         Numeric columns, by name or position, in which private numbers may be missing. Columns with
         missing numbers in public rows need not be listed. Missing numbers are counted in a separate
         cell, ``"(missing)"``. In all other numeric columns, a missing number raises an error.
+    sums : dict of column to groupings, default=None
+        Numeric columns whose sums are measured by group, for means and totals. A grouping is a
+        column, or a tuple of columns whose categories or bins are combined, and several groupings
+        are a list: ``{"income": ["region", ("region", "sex")]}``. Means and totals of all rows, and
+        of fewer group columns, follow. Numbers beyond the bounds are moved to the nearer bound, and
+        noise is proportional to the width of the bounds, which should therefore be close. The sums
+        receive half of the budget. The table of each grouping together with the column is added to
+        the workload.
 
     Raises
     ------
@@ -127,11 +136,13 @@ class MarginalQueries(QueryClass):
         workload: Sequence[Sequence[Any]] | None = None,
         bins: int | Mapping[Any, Any] = DEFAULT_BINS,
         missing: str | int | Sequence[str | int] = (),
+        sums: Mapping[Any, Any] | None = None,
     ) -> None:
         self.k = k
         self.workload = workload
         self.bins = bins
         self.missing = missing
+        self.sums = sums
 
     @property
     def nullable(self) -> tuple[Any, ...]:
@@ -184,8 +195,13 @@ class MarginalQueries(QueryClass):
             for position in range(len(schema.columns))
             if self.weights is None or position != self.weights.position
         ]
+        with_sums = [
+            tuple(sorted((column.position, *column.groups)))
+            for column in read_sums(self.sums, schema)
+        ]
         if self.workload is None:
-            return list(combinations(positions, min(int(self.k), len(positions))))
+            tables = list(combinations(positions, min(int(self.k), len(positions))))
+            return list(dict.fromkeys([*tables, *with_sums]))
         tables = [
             tuple(map(schema.position, table)) for table in _read_workload(self.workload, schema)
         ]
@@ -195,7 +211,8 @@ class MarginalQueries(QueryClass):
             raise ValueError(
                 "workload must be a list of tables, each with one or more distinct columns."
             )
-        return list(dict.fromkeys(tuple(sorted(table)) for table in tables))  # remove repetitions
+        tables = [tuple(sorted(table)) for table in tables]
+        return list(dict.fromkeys([*tables, *with_sums]))  # remove repetitions
 
     def build_cover(self, X_public: Floats) -> ExplicitCover:
         """Return the cover of the queries about all cells of the workload.
