@@ -19,6 +19,7 @@ from skpublicdp.query_release.answers import ColumnDistribution, FittedRelease
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
+from skpublicdp.query_release.collapsed_tables import ordered_cdf, ordered_quantiles
 from skpublicdp.query_release.discretize import encode_edges
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_frames import (
@@ -43,14 +44,15 @@ class ColumnMethodsMixin:
         *,
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
-        """Estimate the cumulative distribution function (CDF) of a numeric column.
+        """Estimate the cumulative distribution function (CDF) of a column.
 
         Parameters
         ----------
-        x : array-like of float or of dates
-            Numbers.
+        x : array-like of float, of dates or of categories
+            Numbers, or categories of a column whose type declares their order.
         column : str or int, default=None
-            Name or position of a numeric column. It can be omitted if there is only one column.
+            Name or position of a numeric column or of a column with ordered categories. It can be
+            omitted if there is only one column.
         by : str, int, or sequence of these, default=None
             Columns whose categories, or bins of numbers, define groups of rows. A released table
             must contain these columns together with `column`.
@@ -70,6 +72,9 @@ class ColumnMethodsMixin:
         """
         if by is not None:
             return self._by_group(column, by).cdf(np.ravel(array_from_user(x)))
+        ordered = self._ordered_position(column)
+        if ordered is not None:
+            return ordered_cdf(self._released, ordered, x, GROUP_LEVEL)[0]
         distribution, schema_column = self._distribution(column)
         numbers = schema_column.from_user(x)
         if not self._has_values(column):
@@ -116,6 +121,10 @@ class ColumnMethodsMixin:
         if by is not None:
             options = TableOptions(check_level(level), bool(simultaneous))
             return self._by_group(column, by).cdf(np.ravel(array_from_user(x)), options)
+        ordered = self._ordered_position(column)
+        if ordered is not None:
+            level = self._level_of_ordered(ordered, level, simultaneous)
+            return ordered_cdf(self._released, ordered, x, level)[1]
         distribution, schema_column = self._distribution_with_intervals(column)
         numbers = schema_column.from_user(x)
         up_to = numbers.ravel()
@@ -149,9 +158,9 @@ class ColumnMethodsMixin:
         -------
         ndarray of the shape of p
             Numbers or dates, increasing with p, after moving numbers outside the bounds to the
-            nearer bound. With `by`, a DataFrame or dict with the group
-            columns, ``p`` and ``quantile``, computed among the group's rows. Groups that are empty
-            in the release are omitted.
+            nearer bound, or categories of a column with ordered categories. With `by`, a DataFrame
+            or dict with the group columns, ``p`` and ``quantile``, computed among the group's rows.
+            Groups that are empty in the release are omitted.
 
         Raises
         ------
@@ -179,8 +188,11 @@ class ColumnMethodsMixin:
         """
         if by is not None:
             return self._by_group(column, by).quantile(_check_fractions(p).ravel())
-        distribution, schema_column = self._distribution(column)
         p = _check_fractions(p)
+        ordered = self._ordered_position(column)
+        if ordered is not None:
+            return ordered_quantiles(self._released, ordered, p, GROUP_LEVEL)[0]
+        distribution, schema_column = self._distribution(column)
         if not self._has_values(column):
             return schema_column.to_user(np.full(p.shape, np.nan))
         return schema_column.to_user(distribution.quantile(p))
@@ -225,6 +237,10 @@ class ColumnMethodsMixin:
         if by is not None:
             options = TableOptions(check_level(level), bool(simultaneous))
             return self._by_group(column, by).quantile(_check_fractions(p).ravel(), options)
+        ordered = self._ordered_position(column)
+        if ordered is not None:
+            level = self._level_of_ordered(ordered, level, simultaneous)
+            return ordered_quantiles(self._released, ordered, _check_fractions(p), level)[1]
         distribution, schema_column = self._distribution_with_intervals(column)
         ends = distribution.quantile_interval(
             _check_fractions(p), check_level(level), simultaneous=bool(simultaneous)
@@ -623,6 +639,21 @@ class ColumnMethodsMixin:
                 UnmeasuredWarning,
             )
         return self._released.distribution(position), self._schema.columns[position]
+
+    def _ordered_position(self, column: str | int | None) -> int | None:
+        """Return the position of a column of ordered categories, or None for other columns."""
+        check_is_fitted(self)
+        if column is None and len(self._schema.columns) > 1:
+            return None
+        position = 0 if column is None else self._schema.position(column)
+        return position if self._schema.columns[position].declared_order else None
+
+    def _level_of_ordered(
+        self, position: int, level: float | Fraction, simultaneous: bool
+    ) -> float:
+        """Return the level of each interval, where simultaneous ones hold for all categories."""
+        n_intervals = len(self._schema.columns[position].values) if simultaneous else 1
+        return 1 - (1 - check_level(level)) / n_intervals
 
     def _numeric_position(self, column: str | int | None) -> int:
         """Return the position of a numeric column after checking that the column can be queried."""

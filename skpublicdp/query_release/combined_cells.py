@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from skpublicdp.query_release.answers import FittedRelease, TableAnswers
 from skpublicdp.query_release.marginals.collapse import (
     Groups,
-    collapse_noisy,
+    collapse_measurement,
     collapse_posterior,
 )
+from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.queries.base import WILDCARD
 from skpublicdp.query_release.queries.combined import CombinedQuery, expand
 from skpublicdp.typing import Floats
@@ -77,9 +78,12 @@ def combined_intervals(
         else:
             groups = groups_of(query, release.sizes)
             posterior = collapse_posterior(release.posteriors[columns], groups)
-            noisy = collapse_noisy(release, columns, groups)
-            last = np.array([posterior.estimate.size - 1])  # all columns satisfy the query
-            noisy = noisy._replace(values=noisy.values[last], variance=noisy.variance[last])
+            values, variances = collapse_measurement(release, columns, groups)
+            # all columns satisfy the query in the last cell
+            noisy = NoisyFractions(
+                values.ravel()[-1:], variances.ravel()[-1:], release.persons, release.gaussian
+            )
+            last = np.array([values.size - 1])
             ends[number] = posterior.intervals(last, level, noisy)[0]
         if simultaneous:
             low, high = noisy.bounds(failure)
@@ -104,3 +108,17 @@ def check_joint(released: FittedRelease) -> TableAnswers:
             "available after calling calibrate. Use the release as it was before calibration."
         )
     return answers
+
+
+def read_query(released: FittedRelease, query: Any) -> CombinedQuery:
+    """Return a query of the user as the codes that satisfy it, by column."""
+    if not isinstance(query, Mapping):
+        raise ValueError(
+            f"The query must be a dict from columns to values; got {type(query).__name__}."
+        )
+    check_joint(released)
+    combined = released.queries.combined(query, released.schema)
+    if combined is not None:
+        return combined[0]
+    (cells,) = released.queries.encode(query, released.schema)
+    return {column: cells[[column]] for column in np.flatnonzero(cells != WILDCARD).tolist()}

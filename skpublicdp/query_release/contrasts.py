@@ -7,7 +7,7 @@ sampling of rows; answers of two releases of different people are independent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import combinations
 from typing import Any, Literal, NamedTuple
@@ -20,6 +20,7 @@ from skpublicdp.query_release.combined_cells import (
     check_joint,
     combined_intervals,
     groups_of,
+    read_query,
 )
 from skpublicdp.query_release.marginals.count import Attributes
 from skpublicdp.query_release.queries.base import WILDCARD
@@ -73,10 +74,10 @@ class Share:
             Contrast(*row) for row in np.column_stack([self.fractions, self.ends]).tolist()
         )
         share = ratio(part, whole, _correlation(variances))
-        return Contrast(min(share.estimate, 1), min(share.low, 1), min(share.high, 1))
+        return Contrast(*np.minimum(share, 1).tolist())
 
     def gradient(self) -> Floats:
-        """Return the derivatives of the share with respect to the fractions of the query and the group."""
+        """Return the derivatives of the share by the fractions of the query and the group."""
         part, whole = self.fractions
         return np.array([1, -part / whole]) / whole if whole > 0 else np.array([1.0, 0.0])
 
@@ -113,32 +114,18 @@ def contrast_of_queries(
     is_pair = isinstance(within, tuple | list) and len(within) == 2
     groups = within if is_pair else (within, within)
     shares = [
-        Share(fitted, _read(fitted, query), {} if group is None else _read(fitted, group), level)
+        Share(
+            fitted,
+            read_query(fitted, query),
+            {} if group is None else read_query(fitted, group),
+            level,
+        )
         for fitted, query, group in zip((released, other), queries, groups, strict=True)
     ]
     a, b = shares
-    is_nested = (
-        kind == "ratio"
-        and released is other
-        and _is_same(a.group, b.group)
-        and is_part(a.query, b.query)
-    )
+    is_nested = kind == "ratio" and released is other and is_part(a.query, b.query)
+    is_nested = is_nested and is_part(a.group, b.group) and is_part(b.group, a.group)
     return contrast(a, b, kind, is_nested=is_nested)
-
-
-def _read(released: FittedRelease, query: Any) -> CombinedQuery:
-    """Return the user's query as the codes that satisfy it, by column."""
-    if not isinstance(query, Mapping):
-        raise ValueError(
-            "A query of contrast must be a dict from columns to values; got "
-            f"{type(query).__name__}."
-        )
-    check_joint(released)
-    combined = released.queries.combined(query, released.schema)
-    if combined is None:
-        (cells,) = released.queries.encode(query, released.schema)
-        return {column: cells[[column]] for column in np.flatnonzero(cells != WILDCARD).tolist()}
-    return combined[0]
 
 
 def difference(a: Contrast, b: Contrast, correlation: float) -> Contrast:
@@ -149,6 +136,8 @@ def difference(a: Contrast, b: Contrast, correlation: float) -> Contrast:
         return float(np.sqrt(max(first**2 + second**2 - 2 * correlation * first * second, 0)))
 
     estimate = a.estimate - b.estimate
+    if np.isnan(estimate):  # a group may be empty
+        return Contrast(estimate, a.low - b.high, a.high - b.low)
     low = estimate - distance(a.estimate - a.low, b.high - b.estimate)
     high = estimate + distance(a.high - a.estimate, b.estimate - b.low)
     return Contrast(estimate, low, high)
@@ -159,7 +148,7 @@ def ratio(a: Contrast, b: Contrast, correlation: float) -> Contrast:
 
     The interval contains the ratios r for which the interval of a - r b contains 0.
     """
-    if b.low <= 0:
+    if b.low <= 0 or np.isnan(a.estimate):
         return Contrast(np.nan, 0.0, np.inf)
 
     def root(end_a: float, end_b: float, sign: int) -> float:
@@ -181,11 +170,8 @@ def ratio(a: Contrast, b: Contrast, correlation: float) -> Contrast:
 
 def intersection(a: CombinedQuery, b: CombinedQuery) -> CombinedQuery:
     """Return the query that holds where both queries hold."""
-    columns = sorted({*a, *b})
-    return {
-        column: np.intersect1d(a.get(column, b.get(column)), b.get(column, a.get(column)))
-        for column in columns
-    }
+    both = {column: np.intersect1d(a[column], b[column]) for column in a.keys() & b.keys()}
+    return dict(sorted({**a, **b, **both}.items()))
 
 
 def is_part(a: CombinedQuery, b: CombinedQuery) -> bool:

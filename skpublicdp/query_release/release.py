@@ -47,6 +47,7 @@ from skpublicdp.privacy.ledger import Ledger, public_seed
 from skpublicdp.query_release import combined_cells
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.calibration import calibrate_release
+from skpublicdp.query_release.collapsed_tables import describe_collapsed
 from skpublicdp.query_release.column_methods import ColumnMethodsMixin
 from skpublicdp.query_release.contrasts import Contrast, contrast_of_queries
 from skpublicdp.query_release.marginals.count import WeightColumn, warn_if_lowered
@@ -617,6 +618,7 @@ class PAPQueryRelease(
         counts: bool | int | Integral = False,
         within: str | int | Sequence[str | int] | None = None,
         wide: bool | str = False,
+        collapse: Mapping[Any, Any] | None = None,
     ) -> Any:
         """Return the marginal table of some columns: a fraction for each combination of values.
 
@@ -640,6 +642,12 @@ class PAPQueryRelease(
             row. The values are the counts if `counts` is set, and otherwise the fractions or
             shares. The name of another value column, such as ``"low"``, selects that column
             instead.
+        collapse : dict, default=None
+            Cells that are combined, for some of the columns. Each value is a dict from new names to
+            lists of categories or ranges, as in a query, such as
+            ``{"region": {"coast": ["east", "west"]}}``, or increasing edges of wider bins, such as
+            ``{"age": [18, 30, 65, 90]}``. All other cells stay. Intervals are those of the combined
+            cells.
 
         Returns
         -------
@@ -700,6 +708,8 @@ class PAPQueryRelease(
         other_groups = [position for position in groups if position not in positions]
         positions = other_groups + positions
         options = self._table_options(level, simultaneous, counts)
+        if collapse:
+            return describe_collapsed(self._released, positions, groups, options, wide, collapse)
         is_single = len(positions) == 1 and not groups
         if is_single and self._schema.numeric[positions[0]] and self._has_column_tables:
             return describe_number(self._released, positions[0], options, wide)

@@ -7,7 +7,7 @@ steps are post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -85,17 +85,22 @@ def describe_table(
     """Return all cells of a marginal with fractions and intervals, as a frame or a dict."""
     cells, names = released.queries.table_cells(positions)
     keys = dict(zip(positions, names, strict=True))
-    values = _cell_values(released, cells, within, options)
+    values = cell_values(released, cells, within, options)
     n_columns = len(released.queries.table_cells(positions[-1:])[0])
-    return _arrange(released, keys, values, wide, n_columns)
+    return arrange(released, keys, values, wide, n_columns)
 
 
-def _arrange(
-    released: FittedRelease, keys: GroupColumns, values: Columns, wide: bool | str, n_columns: int
+def arrange(
+    released: FittedRelease,
+    keys: GroupColumns,
+    values: Columns,
+    wide: bool | str,
+    n_columns: int,
+    combined: Mapping[int, list[str]] | None = None,
 ) -> Any:
     """Return a table with one row per cell, or a wide table, as a frame or a dict."""
     if not wide:
-        return as_frame(released, keys, values)
+        return as_frame(released, keys, values, combined)
     if wide is True:
         wide = "count" if "count" in values else next(iter(values))
     if wide not in values:
@@ -105,7 +110,8 @@ def _arrange(
         )
     *rows, last = keys
     groups = {position: keys[position][::n_columns] for position in rows}
-    return as_frame(released, groups, _spread(released, keys[last], last, values[wide], groups))
+    spread = _spread(released, keys[last], last, values[wide], groups)
+    return as_frame(released, groups, spread, combined)
 
 
 def describe_number(
@@ -133,7 +139,7 @@ def describe_number(
         labels[-1] = f"> {texts[-1]}"
     keys: GroupColumns = {position: labels}
     values = _with_ends("fraction", fractions, ends) | _counts(fractions, ends, options)
-    return _arrange(released, keys, values, wide, len(fractions))
+    return arrange(released, keys, values, wide, len(fractions))
 
 
 def _round_cuts(distribution: ColumnDistribution, column: Column) -> Floats:
@@ -225,7 +231,7 @@ def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -
     return as_frame(released, keys, {"mean": user_means})
 
 
-def _cell_values(
+def cell_values(
     released: FittedRelease, cells: Integers, within: Sequence[int], options: TableOptions
 ) -> Columns:
     """Return the values of the cells: fractions or shares, counts, and their intervals."""
@@ -296,13 +302,19 @@ def _spread(
     return wide
 
 
-def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> Any:
+def as_frame(
+    released: FittedRelease,
+    groups: GroupColumns,
+    values: Columns,
+    combined: Mapping[int, list[str]] | None = None,
+) -> Any:
     """Return group columns and values as a frame of the library used in `fit`, or else as a dict.
 
     Each group column has the same type in all frames of a release, because the type is determined
     by all cells of the column. If its cells are of several types, such as numbers and the text
     "(missing)", they are text. Categories with a declared order are ordered categories in the
-    libraries that have them. The names of all columns are distinct.
+    libraries that have them. The names of all columns are distinct. `combined` contains the names
+    of combined cells, which are text, for columns in which cells are combined.
     """
     names, columns = [], []
     time_zones: list[str | None] = []
@@ -310,6 +322,8 @@ def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> 
     for position, cells in groups.items():
         column, queries = released.schema.columns[position], released.queries
         all_cells = queries.cell_names(position) if queries.has_tables else cells
+        if combined and position in combined:
+            all_cells = combined[position]
         if len(set(map(type, all_cells))) > 1:
             all_cells, cells = list(map(str, all_cells)), list(map(str, cells))
         names.append(column.name)
@@ -320,7 +334,8 @@ def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> 
             columns.append(np.asarray(cells, dtype=np.asarray(all_cells).dtype))
         time_zones.append(column.time_zone if is_dates else None)
         if column.declared_order:
-            levels[len(columns) - 1] = [str(column.names[code]) for code in column.display_order]
+            ordered = [str(column.names[code]) for code in column.display_order]
+            levels[len(columns) - 1] = (combined or {}).get(position, ordered)
     for name, array in values.items():
         while name in names:
             name += "_"

@@ -29,6 +29,7 @@ from skpublicdp.query_release.cdf.strategies import (
     refine_heavy_cells,
     split_at_decimals,
 )
+from skpublicdp.query_release.contrasts import Contrast, difference, ratio
 from skpublicdp.query_release.discretize import (
     bin_labels,
     cuts_from_edges,

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from skpublicdp.query_release.marginals.count import Attributes
 from skpublicdp.query_release.marginals.intervals import TablePosterior
-from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE, CellBatch
 from skpublicdp.query_release.marginals.table import MIN_UNEXPLAINED_SHARE
@@ -82,12 +81,12 @@ def collapse_posterior(posterior: TablePosterior, groups: Groups) -> TablePoster
     )
 
 
-def collapse_noisy(release: MarginalRelease, columns: Attributes, groups: Groups) -> NoisyFractions:
-    """Return the noisy fractions of combined cells, projected so that all of them sum to 1."""
+def collapse_measurement(
+    release: MarginalRelease, columns: Attributes, groups: Groups
+) -> tuple[Floats, Floats]:
+    """Return the noisy fractions of combined cells, projected to the sum 1, and their variances."""
     measured = release.measured[columns]
     sizes = collapse_table(np.ones(measured.values.shape), columns, groups)
     shares = sizes / sizes.sum()
     values = collapse_table(measured.values, columns, groups)
-    values = values + shares * (1 - values.sum())
-    variance = measured.variance * sizes * (1 - shares)
-    return NoisyFractions(values.ravel(), variance.ravel(), release.persons, release.gaussian)
+    return values + shares * (1 - values.sum()), measured.variance * sizes * (1 - shares)

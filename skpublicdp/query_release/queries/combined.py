@@ -21,7 +21,7 @@ CombinedQuery = dict[int, Codes]
 def is_range(value: Any) -> bool:
     """Indicate whether a value in a query is a range: a pair, a slice or a pandas Interval."""
     is_pair = isinstance(value, tuple) and len(value) == 2
-    return is_pair or isinstance(value, slice) or hasattr(value, "closed_left")
+    return is_pair or isinstance(value, slice | Ends) or hasattr(value, "closed_left")
 
 
 def is_choice(value: Any) -> bool:
@@ -78,7 +78,7 @@ def read_combined(
     ]
 
 
-class _Ends(NamedTuple):
+class Ends(NamedTuple):
     """Ends of a range, each None if the range is unlimited on this side."""
 
     low: Any
@@ -87,15 +87,15 @@ class _Ends(NamedTuple):
     has_high: bool = True
 
 
-def _ends(value: Any, column: Column) -> _Ends:
+def _ends(value: Any, column: Column) -> Ends:
     """Return the ends of a range. Pairs and slices contain both, as slices of labels in pandas."""
     if isinstance(value, tuple):
-        return _Ends(*value)
+        return value if isinstance(value, Ends) else Ends(*value)
     if not isinstance(value, slice):
-        return _Ends(value.left, value.right, value.closed_left, value.closed_right)
+        return Ends(value.left, value.right, value.closed_left, value.closed_right)
     if value.step is not None:
         raise ValueError(f"A slice in a query about column {column.name} must not have a step.")
-    return _Ends(value.start, value.stop)
+    return Ends(value.start, value.stop)
 
 
 def range_codes(value: Any, column: Column, cuts: Floats | None) -> list[int]:
@@ -159,7 +159,7 @@ def _first_inside(end: float, is_included: bool, column: Column) -> float:
     return end if is_included else float(np.nextafter(end, np.inf))
 
 
-def _category_codes(ends: _Ends, column: Column) -> list[int]:
+def _category_codes(ends: Ends, column: Column) -> list[int]:
     """Return the codes of the categories between two, in the declared order of the column."""
     order = [str(column.names[code]) for code in column.display_order[: len(column.values)]]
     named = [None if end is None else str(end) for end in (ends.low, ends.high)]
