@@ -61,8 +61,9 @@ class Share:
         self.queries = [intersection(query, group), group]
         if any(len(codes) == 0 for codes in self.queries[0].values()):
             raise ValueError("No row of the group within can satisfy the query.")
-        self.fractions = answer_combined(released, self.queries)
+        # intervals come first, so that an unreleased table raises an error instead of a warning
         self.ends = combined_intervals(released, self.queries, level)
+        self.fractions = answer_combined(released, self.queries)
 
     @cached_property
     def estimate(self) -> Contrast:
