@@ -23,6 +23,7 @@ from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.marginals.table import TableMeasurement
 from skpublicdp.query_release.queries.base import WILDCARD
 from skpublicdp.query_release.queries.combined import Ends
+from skpublicdp.query_release.rounding import publish, whole_counts
 from skpublicdp.query_release.table_frames import TableOptions, arrange, cell_values
 from skpublicdp.typing import Codes, Floats, Integers
 
@@ -68,6 +69,12 @@ def describe_collapsed(
     }
     collapsed = _CollapsedAnswers(answers, collapse_release(answers.release, columns, groups))
     values = cell_values(replace(released, answers=collapsed), new_cells, within, options)
+    if options.whole:  # sums of the whole counts of the table
+        assert options.n_rows is not None
+        counts = whole_counts(released, columns, options.n_rows).astype(np.float64)
+        sums = collapse_table(counts, columns, groups)
+        values["count"] = sums[tuple(new_cells[:, list(columns)].T)].astype(np.int64)
+    values = publish(values, [len(axis) for axis in axes], options)
     levels = {
         position: [names[position][code] for code in axis]
         for position, axis in zip(positions, axes, strict=True)

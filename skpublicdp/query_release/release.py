@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -55,6 +56,7 @@ from skpublicdp.query_release.mechanisms import METHODS
 from skpublicdp.query_release.planning import default_delta
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
+from skpublicdp.query_release.rounding import check_limits, check_suppress
 from skpublicdp.query_release.synthetic import (
     Constraint,
     check_constraints,
@@ -615,10 +617,12 @@ class PAPQueryRelease(
         level: float | Fraction = 0.95,
         *,
         simultaneous: bool = False,
-        counts: bool | int | Integral = False,
+        counts: bool | int | Integral | str | tuple[str, int] = False,
         within: str | int | Sequence[str | int] | None = None,
         wide: bool | str = False,
         collapse: Mapping[Any, Any] | None = None,
+        quality: bool | Sequence[float] = False,
+        suppress: str | None = None,
     ) -> Any:
         """Return the marginal table of some columns: a fraction for each combination of values.
 
@@ -630,10 +634,11 @@ class PAPQueryRelease(
             numeric column with bins cut at round numbers.
         level, simultaneous
             Coverage of the intervals, as in `interval`.
-        counts : bool or int, default=False
+        counts : bool, int, "whole" or ("whole", int), default=False
             Whether to add counts, i.e. fractions times the number of private rows. An integer, such
             as the size of the population, replaces the number of private rows. An integer is
-            required if there are weights.
+            required if there are weights. With ``"whole"``, counts are whole numbers that add up to
+            the number of rows and, in a table of two columns, to the whole counts of each column.
         within : str, int, or sequence of these, default=None
             Columns that define groups. The table then contains shares, i.e. the fraction of a
             group's rows in each cell. These columns may, but need not, be among `columns`.
@@ -648,6 +653,14 @@ class PAPQueryRelease(
             ``{"region": {"coast": ["east", "west"]}}``, or increasing edges of wider bins, such as
             ``{"age": [18, 30, 65, 90]}``. All other cells stay. Intervals are those of the combined
             cells.
+        quality : bool or sequence of float, default=False
+            Whether to add a grade from A to E for each cell, which depends on half the length of
+            the interval relative to the fraction or share: at most .1 for A, .2 for B, .3 for C and
+            .5 for D. Four numbers replace these limits.
+        suppress : {"B", "C", "D", "E"}, default=None
+            Best grade that is not published. Cells of this grade or worse are NaN. Further cells
+            are NaN, so that no suppressed cell is determined by the others together with all sums
+            over one of the columns.
 
         Returns
         -------
@@ -707,7 +720,11 @@ class PAPQueryRelease(
             raise ValueError("columns must contain at least one column that is not also in within.")
         other_groups = [position for position in groups if position not in positions]
         positions = other_groups + positions
-        options = self._table_options(level, simultaneous, counts)
+        options = replace(
+            self._table_options(level, simultaneous, counts),
+            limits=check_limits(quality),
+            suppress=check_suppress(suppress),
+        )
         if collapse:
             return describe_collapsed(self._released, positions, groups, options, wide, collapse)
         is_single = len(positions) == 1 and not groups
@@ -720,7 +737,7 @@ class PAPQueryRelease(
         level: float | Fraction = 0.95,
         *,
         simultaneous: bool = False,
-        counts: bool | int | Integral = False,
+        counts: bool | int | Integral | str | tuple[str, int] = False,
     ) -> Iterator[Any]:
         """Iterate over all released tables: the tables of the workload and all of their margins.
 
@@ -730,7 +747,7 @@ class PAPQueryRelease(
             Coverage of the intervals, as in `interval`.
         simultaneous : bool, default=False
             Whether all intervals of all tables hold jointly.
-        counts : bool or int, default=False
+        counts : bool, int, "whole" or ("whole", int), default=False
             Whether to add counts, as in `table`.
 
         Yields
@@ -775,10 +792,15 @@ class PAPQueryRelease(
         return not queries.has_tables and queries.statistic != "counts"
 
     def _table_options(
-        self, level: float | Fraction, simultaneous: bool, counts: bool | int | Integral
+        self, level: float | Fraction, simultaneous: bool, counts: Any
     ) -> TableOptions:
         """Check the options for displaying tables, and return them."""
         n_rows: int | None = None
+        whole = isinstance(counts, str | tuple)
+        if counts == "whole":
+            counts = True
+        elif isinstance(counts, tuple) and len(counts) == 2 and counts[0] == "whole":
+            counts = counts[1]
         if counts is True and self._released.queries.weights is not None:
             raise ValueError(
                 "counts must be the size of the population, because the rows have weights. Pass "
@@ -788,9 +810,12 @@ class PAPQueryRelease(
             n_rows = self.privacy_.n_private
         elif counts is not False:
             if not isinstance(counts, Integral) or counts < 1:
-                raise ValueError(f"counts must be a bool or a positive integer; got {counts!r}.")
+                raise ValueError(
+                    "counts must be a bool, a positive integer, 'whole', or a pair of 'whole' and "
+                    f"a positive integer; got {counts!r}."
+                )
             n_rows = int(counts)
-        return TableOptions(check_level(level), bool(simultaneous), n_rows)
+        return TableOptions(check_level(level), bool(simultaneous), n_rows, whole)
 
     def calibrate(self, totals: Mapping[Any, Any]) -> Self:
         """Return a copy of the release whose tables agree with totals from other sources.

@@ -24,6 +24,7 @@ from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.queries.base import WILDCARD
+from skpublicdp.query_release.rounding import finish, largest_remainders, publish
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats, Integers
 
@@ -38,6 +39,9 @@ missing. Ends are computed by bisection, so they are not exactly 1."""
 MIN_SHOWN_COUNT = 1e-6
 """Smallest count that is displayed; smaller counts, which raking leaves in nearly empty cells, are
 shown as 0."""
+
+MIN_SHOWN_FRACTION = 1e-12
+"""Smallest fraction that is displayed; smaller fractions are shown as 0."""
 
 OUTER_SHARE = 0.005
 """Fraction of the rows in each tail of a numeric column; tails are not divided into bins."""
@@ -54,6 +58,7 @@ RESULT_COLUMNS = (
     "p",
     "quantile",
     "x",
+    "quality",
 )
 """Names of all columns with values in frames that can have group columns. An underscore is appended
 to such a name if one of the group columns of the frame has this name."""
@@ -73,6 +78,9 @@ class TableOptions:
     simultaneous: bool  # whether all intervals hold jointly with the given coverage
     # number of rows to which counts refer, or None if no counts are displayed
     n_rows: int | None = None
+    whole: bool = False  # whether counts are whole numbers that add up
+    limits: tuple[float, ...] | None = None  # limits of the grades A to D, if grades are shown
+    suppress: str | None = None  # best grade of the cells that are hidden
 
 
 def describe_table(
@@ -86,6 +94,7 @@ def describe_table(
     cells, names = released.queries.table_cells(positions)
     keys = dict(zip(positions, names, strict=True))
     values = cell_values(released, cells, within, options)
+    values = finish(released, positions, values, options)
     n_columns = len(released.queries.table_cells(positions[-1:])[0])
     return arrange(released, keys, values, wide, n_columns)
 
@@ -139,6 +148,10 @@ def describe_number(
         labels[-1] = f"> {texts[-1]}"
     keys: GroupColumns = {position: labels}
     values = _with_ends("fraction", fractions, ends) | _counts(fractions, ends, options)
+    if options.whole:
+        assert options.n_rows is not None
+        values["count"] = largest_remainders(fractions, options.n_rows)
+    values = publish(values, [len(fractions)], options)
     return arrange(released, keys, values, wide, len(fractions))
 
 
@@ -242,6 +255,7 @@ def cell_values(
         # warning
         ends = answers.intervals(cells, level, simultaneous=simultaneous)
     fractions = answers.answer(cells)
+    fractions = np.where(fractions < MIN_SHOWN_FRACTION, 0, fractions)
     values = _with_ends("fraction", fractions, ends)
     if within:
         groups = np.full(cells.shape, WILDCARD)

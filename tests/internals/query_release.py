@@ -107,6 +107,12 @@ from skpublicdp.query_release.pmw.cover import (
 )
 from skpublicdp.query_release.pmw.release import run_pmw
 from skpublicdp.query_release.queries import geometric
+from skpublicdp.query_release.rounding import (
+    complete_suppression,
+    controlled_rounding,
+    grades,
+    largest_remainders,
+)
 from skpublicdp.query_release.synthetic import (
     check_constraints,
     draw_accepted_rows,

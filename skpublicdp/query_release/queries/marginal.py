@@ -517,7 +517,10 @@ def _warn_of_wide_bins(
     largest = [*np.floor(cuts).tolist(), column.high]
     for number, code in zip(numbers.tolist(), codes.tolist(), strict=True):
         # the last code may be that of missing numbers
-        is_alone = code == len(smallest) or (column.integral and smallest[code] == largest[code])
+        is_alone = code == len(smallest)
+        if column.integral and not is_alone:
+            # counts may begin at -1, so that the first bin contains 0 alone
+            is_alone = largest[code] - smallest[code] <= (code == 0) and number == largest[code]
         name = names[code]
         if is_alone or (not isinstance(name, str) and name == column.to_user(np.array(number))):
             continue
