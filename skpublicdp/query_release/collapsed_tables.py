@@ -135,7 +135,7 @@ def _read_groups(released: FittedRelease, position: int, parts: Any) -> tuple[Co
         )
     else:
         edges = encode_edges(parts, column)
-        labels = [name for name in bin_labels(edges, column) if name[0] in "(["]
+        labels = bin_labels(edges, replace(column, low=edges[0], high=edges[-1]))
         user_edges = column.to_user(edges).tolist()
         named_parts = {
             name: Ends(low, high, has_low=number == 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Real
 from typing import Any
@@ -20,7 +21,7 @@ from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.collapsed_tables import ordered_cdf, ordered_quantiles
-from skpublicdp.query_release.discretize import encode_edges
+from skpublicdp.query_release.discretize import bin_labels, encode_edges
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_frames import (
     ALL_MISSING,
@@ -248,8 +249,12 @@ class ColumnMethodsMixin:
         return schema_column.to_user(ends)
 
     def histogram(
-        self, edges: ArrayLike | None = None, column: str | int | None = None
-    ) -> NDArray[np.float64]:
+        self,
+        edges: ArrayLike | None = None,
+        column: str | int | None = None,
+        *,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
         """Estimate the fraction of the population in each bin.
 
         Parameters
@@ -261,12 +266,16 @@ class ColumnMethodsMixin:
             ``numpy.histogram`` contains its left edge, and the last bin contains both of its edges.
         column : str or int, default=None
             Name or position of a numeric column. It can be omitted if there is only one column.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `cdf`.
 
         Returns
         -------
         ndarray of shape (n_bins,)
             Fractions of the rows that have a value. The fractions sum to 1 if the bins cover the
-            bounds of the column. In contrast, `table` returns fractions of all rows.
+            bounds of the column. In contrast, `table` returns fractions of all rows. With `by`, a
+            DataFrame or dict with the group columns, ``bin`` and ``fraction``, computed among the
+            group's rows. Groups that are empty in the release are omitted.
 
         Raises
         ------
@@ -280,7 +289,9 @@ class ColumnMethodsMixin:
             bins.
         """
         distribution, _ = self._distribution(column)
-        above, up_to = self._encode_bins(edges, column)
+        above, up_to, names = self._encode_bins(edges, column)
+        if by is not None:
+            return self._by_group(column, by).histogram(above, up_to, names)
         if not self._has_values(column):
             return np.full(up_to.shape, np.nan)
         return distribution.cdf(up_to) - distribution.cdf(above)
@@ -292,7 +303,8 @@ class ColumnMethodsMixin:
         level: float | Fraction = 0.95,
         *,
         simultaneous: bool = False,
-    ) -> NDArray[np.float64]:
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
         """Return confidence intervals for the population's fraction in each bin, as in `histogram`.
 
         Parameters
@@ -302,12 +314,15 @@ class ColumnMethodsMixin:
         column : str or int, default=None
             Name or position of a numeric column. It can be omitted if there is only one column.
         level, simultaneous
-            As in `interval`.
+            As in `interval`. Simultaneous intervals hold jointly for all groups.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `cdf`.
 
         Returns
         -------
         ndarray of shape (n_bins, 2)
-            Lower and upper ends of the intervals.
+            Lower and upper ends of the intervals. With `by`, a DataFrame or dict as in `histogram`,
+            with the additional columns ``low`` and ``high``.
 
         Raises
         ------
@@ -320,8 +335,12 @@ class ColumnMethodsMixin:
         UncoveredBoundsWarning
             As in `histogram`.
         """
+        if by is not None:
+            above, up_to, names = self._encode_bins(edges, column)
+            options = TableOptions(check_level(level), bool(simultaneous))
+            return self._by_group(column, by).histogram(above, up_to, names, options)
         distribution, _ = self._distribution_with_intervals(column)
-        above, up_to = self._encode_bins(edges, column)
+        above, up_to, _ = self._encode_bins(edges, column)
         return distribution.fraction_intervals(
             above, up_to, check_level(level), simultaneous=bool(simultaneous)
         )
@@ -563,8 +582,8 @@ class ColumnMethodsMixin:
 
     def _encode_bins(
         self, edges: ArrayLike | None, column: str | int | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the left ends a and right ends b of all bins a < x <= b, encoded as floats.
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[str]]:
+        """Return the ends a and b of all bins a < x <= b, encoded as floats, and their names.
 
         The first left end is just below the first edge, so that the first bin contains this edge. A
         warning is issued if the bins do not cover the bounds of the column. By default, the bin
@@ -594,7 +613,10 @@ class ColumnMethodsMixin:
             )
         above = numbers[:-1].copy()
         above[0] = just_below(above[0])
-        return above, numbers[1:]
+        inner = replace(
+            schema_column, low=numbers[0], high=numbers[-1]
+        )  # no bins outside the edges
+        return above, numbers[1:], bin_labels(numbers, inner)
 
     def _positions(self, columns: str | int | Sequence[str | int]) -> list[int]:
         """Return the positions of one or more columns, which are given by name or position."""

@@ -53,6 +53,7 @@ from skpublicdp.query_release.column_methods import ColumnMethodsMixin
 from skpublicdp.query_release.contrasts import Contrast, contrast_of_queries
 from skpublicdp.query_release.marginals.count import WeightColumn, warn_if_lowered
 from skpublicdp.query_release.mechanisms import METHODS
+from skpublicdp.query_release.methods_paragraph import describe_method
 from skpublicdp.query_release.planning import default_delta
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
@@ -816,6 +817,31 @@ class PAPQueryRelease(
                 )
             n_rows = int(counts)
         return TableOptions(check_level(level), bool(simultaneous), n_rows, whole)
+
+    def describe_method(self) -> str:
+        """Return a paragraph about the release for the methods section of a publication.
+
+        All facts are released or public: the guarantee, the mechanisms, the tables, the bounds and
+        bins of numbers, the errors that intervals include, and the version of the software.
+
+        Returns
+        -------
+        str
+            Sentences in plain text. The number of private rows is stated if the guarantee treats it
+            as public.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpublicdp import PAPQueryRelease
+        >>> ages = np.random.default_rng(0).integers(18, 90, size=(2_000, 1))
+        >>> release = PAPQueryRelease(bounds=(18, 90), random_state=0)
+        >>> text = release.fit(ages, X_public=ages[:100].copy()).describe_method()
+        >>> print(text.partition(". N")[0])
+        The results satisfy (ε, δ)-differential privacy with ε = 1 and δ = 2.5e-07
+        """
+        check_is_fitted(self)
+        return describe_method(type(self).__name__, self._released, self.privacy_)
 
     def calibrate(self, totals: Mapping[Any, Any]) -> Self:
         """Return a copy of the release whose tables agree with totals from other sources.

@@ -58,6 +58,7 @@ RESULT_COLUMNS = (
     "p",
     "quantile",
     "x",
+    "bin",
     "quality",
 )
 """Names of all columns with values in frames that can have group columns. An underscore is appended
@@ -400,6 +401,24 @@ class ColumnByGroup:
                 above = np.full(len(encoded), -np.inf)
                 ends = distribution.fraction_intervals(
                     above, encoded, self._level(options), simultaneous=options.simultaneous
+                )
+                values["low"], values["high"] = ends.T
+            return values
+
+        return self._describe(evaluate, with_intervals=options is not None)
+
+    def histogram(
+        self, above: Floats, up_to: Floats, names: list[str], options: TableOptions | None = None
+    ) -> Any:
+        """Return the fraction in each bin above < x <= up_to within each group, as for `cdf`."""
+
+        def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
+            """Return the columns of values for one group."""
+            fractions = distribution.cdf(up_to) - distribution.cdf(above)
+            values = {"bin": np.array(names), "fraction": fractions}
+            if options is not None:
+                ends = distribution.fraction_intervals(
+                    above, up_to, self._level(options), simultaneous=options.simultaneous
                 )
                 values["low"], values["high"] = ends.T
             return values
