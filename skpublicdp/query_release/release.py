@@ -553,7 +553,7 @@ class PAPQueryRelease(
         >>> smokers = {"smokes": "yes"}
         >>> result = release.contrast(smokers, smokers, within=(north, south))
         >>> print(f"{result.estimate:.2f} [{result.low:.2f}, {result.high:.2f}]")
-        0.19 [0.18, 0.21]
+        0.19 [0.18, 0.20]
         """
         check_is_fitted(self)
         second = self if other is None else other

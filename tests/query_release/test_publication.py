@@ -108,7 +108,7 @@ def test_the_paragraph_states_the_facts(release):
         "random numbers were seeded",
         "simple random sample",
         f"skpublicdp {skpublicdp.__version__}, PAPQueryRelease",
-        "noise on",
+        "on 10 tables",
         *receipt.assumptions,
     ):
         assert fact in text

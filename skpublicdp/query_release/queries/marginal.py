@@ -497,8 +497,7 @@ def read_cells(
             raise ValueError(
                 f"A query about column {column.name} must contain one number, neither NaN nor "
                 "infinite, which selects the bin that contains it, or the name of a bin as in the "
-                "table of the column. For a range of numbers, use histogram or cdf, or make a "
-                "separate release with IntervalQueries or RectangleQueries."
+                "table of the column. For a range of numbers, pass a pair (low, high)."
             ) from None
         value_codes[is_number] = bins.codes(rows)[:, position]
         _warn_of_wide_bins(
