@@ -23,8 +23,8 @@ from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.marginals.table import TableMeasurement
 from skpublicdp.query_release.queries.base import WILDCARD
 from skpublicdp.query_release.queries.combined import Ends
-from skpublicdp.query_release.rounding import publish, whole_counts
 from skpublicdp.query_release.table_frames import TableOptions, arrange, cell_values
+from skpublicdp.query_release.table_rounding import publish, whole_counts
 from skpublicdp.typing import Codes, Floats, Integers
 
 

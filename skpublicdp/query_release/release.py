@@ -57,7 +57,6 @@ from skpublicdp.query_release.methods_paragraph import describe_method
 from skpublicdp.query_release.planning import default_delta
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
-from skpublicdp.query_release.rounding import check_limits, check_suppress
 from skpublicdp.query_release.synthetic import (
     Constraint,
     check_constraints,
@@ -72,6 +71,7 @@ from skpublicdp.query_release.table_frames import (
     describe_number,
     describe_table,
 )
+from skpublicdp.query_release.table_rounding import check_limits, check_suppress
 from skpublicdp.rules.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
 from skpublicdp.typing import Floats, Mask
 

@@ -24,8 +24,8 @@ from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.queries.base import WILDCARD
-from skpublicdp.query_release.rounding import finish, largest_remainders, publish
 from skpublicdp.query_release.synthetic import WeightedRows
+from skpublicdp.query_release.table_rounding import finish, largest_remainders, publish
 from skpublicdp.typing import Floats, Integers
 
 GROUP_LEVEL = 0.95

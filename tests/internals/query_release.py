@@ -107,12 +107,6 @@ from skpublicdp.query_release.pmw.cover import (
 )
 from skpublicdp.query_release.pmw.release import run_pmw
 from skpublicdp.query_release.queries import geometric
-from skpublicdp.query_release.rounding import (
-    complete_suppression,
-    controlled_rounding,
-    grades,
-    largest_remainders,
-)
 from skpublicdp.query_release.synthetic import (
     check_constraints,
     draw_accepted_rows,
@@ -121,3 +115,9 @@ from skpublicdp.query_release.synthetic import (
     synthesize,
 )
 from skpublicdp.query_release.table_frames import RESULT_COLUMNS
+from skpublicdp.query_release.table_rounding import (
+    complete_suppression,
+    controlled_rounding,
+    grades,
+    largest_remainders,
+)

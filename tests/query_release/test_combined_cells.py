@@ -183,6 +183,21 @@ def test_there_are_no_intervals_after_calibration(release):
             call()
 
 
+def test_the_column_of_weights_cannot_be_queried():
+    rows, public = people(3_000, 0)[["age", "region"]], people(200, 1)[["age", "region"]]
+    rows["weight"], public["weight"] = 1.5, 1.0
+    release = PAPQueryRelease(
+        MarginalQueries(bins={"age": EDGES["age"]}), weights="weight",
+        bounds={"age": (17, 90), "weight": (0, 2)}, random_state=0,
+    )  # fmt: skip
+    release = release.fit(rows, X_public=public)
+    low, high = release.interval({"region": ["South", "West"]})[0]
+    assert low < 0.5 < high
+    for values in ([1], (0, 2), slice(None, 1)):
+        with pytest.raises(ValueError, match="weight column cannot be queried"):
+            release.answer({"weight": values, "region": ["South", "West"]})
+
+
 # ---- collapsed tables ----------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import combinations
 from numbers import Integral, Real
@@ -368,11 +368,15 @@ class MarginalQueries(QueryClass):
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
         """Validate the user's queries and return them as codes. Requires a prior call of `bind`."""
         cells = self._read_cells(_object_table(Q, schema), schema)
-        if self.weights is not None and (cells[:, self.weights.position] != WILDCARD).any():
+        self._check_no_weights(np.flatnonzero((cells != WILDCARD).any(axis=0)).tolist())
+        return cells
+
+    def _check_no_weights(self, positions: Collection[int]) -> None:
+        """Raise a ValueError if queries restrict the column of weights."""
+        if self.weights is not None and self.weights.position in positions:
             raise ValueError(
                 "The weight column cannot be queried, because no information about it is released."
             )
-        return cells
 
     def _read_cells(self, table: Objects, schema: Schema) -> Integers:
         """Return a table of column values as codes, where None and missing values mean any."""
@@ -399,6 +403,7 @@ class MarginalQueries(QueryClass):
         queries = read_combined(
             table, schema.columns, wildcard=WILDCARD, cuts=self._bins.cuts, encode=encode
         )
+        self._check_no_weights(set().union(*queries))
         sizes = self._bins.sizes
         return [
             {position: codes for position, codes in query.items() if len(codes) < sizes[position]}
