@@ -29,7 +29,7 @@ from skpublicdp.query_release.cdf.strategies import (
     refine_heavy_cells,
     split_at_decimals,
 )
-from skpublicdp.query_release.contrasts import Contrast, difference, ratio
+from skpublicdp.query_release.contrasts import Contrast, covariance, difference, ratio
 from skpublicdp.query_release.discretize import (
     bin_labels,
     cuts_from_edges,
@@ -41,6 +41,7 @@ from skpublicdp.query_release.effective_sizes import (
     effective_size_posterior,
     point_mass_size,
 )
+from skpublicdp.query_release.marginals.collapse import collapse_posterior
 from skpublicdp.query_release.marginals.count import (
     WEIGHT_UNITS,
     WeightColumn,

@@ -9,7 +9,13 @@ import pytest
 from skpublicdp import PAPQueryRelease
 from skpublicdp.exceptions import BinnedNumberWarning
 from skpublicdp.query_release import MarginalQueries
-from tests.internals.query_release import Contrast, difference, ratio
+from tests.internals.query_release import (
+    Contrast,
+    collapse_posterior,
+    covariance,
+    difference,
+    ratio,
+)
 
 EDGES = {"age": [17, 29, 44, 64, 90], "income": [0, 10, 20, 50, 200]}
 TABLES = [("age", "region", "work"), ("income", "region"), ("grade",)]
@@ -347,3 +353,48 @@ def test_coverage(population):
         held.append(holds(release.contrast(UNEMPLOYED, UNEMPLOYED, within=(SOUTH, WEST)), 0))
         n_held, n_intervals = n_held + sum(held), n_intervals + len(held)
     assert n_held >= 0.88 * n_intervals
+
+
+# ---- the posterior of combined cells -------------------------------------------------------------
+
+
+def test_collapsed_posteriors(release):
+    """Codes that are only renamed change nothing, and fractions of one column sum to 1."""
+    tables = release._released.answers.release
+    columns = (0, 1, 2)
+    reverse = {column: np.arange(tables.sizes[column])[::-1] for column in columns}
+    for subset in [columns, (0, 2)]:
+        posterior = tables.posteriors[subset]
+        renamed = collapse_posterior(posterior, reverse)
+        np.testing.assert_allclose(renamed.estimate, np.flip(posterior.estimate))
+        for before, after in zip(posterior.cells, renamed.cells, strict=True):
+            np.testing.assert_allclose(after, before[::-1], rtol=1e-3, atol=1e-9)
+    one_way = tables.posteriors[0,]
+    halves = {0: np.arange(tables.sizes[0]) % 2}
+    collapsed = collapse_posterior(one_way, halves)
+    assert collapsed.cells.values.sum() == pytest.approx(1)
+    # both cells have the same error, whose variance is that of the difference of noisy cells
+    noise = 1 / one_way.cells.precisions
+    odd = halves[0] == 1
+    expected = noise[odd].sum() * noise[~odd].sum() / noise.sum()
+    variances = collapsed.cells.residual_noise_share / collapsed.cells.precisions
+    np.testing.assert_allclose(variances, expected)
+    deficit = 1 - one_way.cells.values.sum()
+    expected = one_way.cells.values[odd].sum() + deficit * noise[odd].sum() / noise.sum()
+    np.testing.assert_allclose(collapsed.cells.values[1], expected)
+
+
+def test_errors_have_the_size_that_the_posterior_says():
+    """Root mean square of standardised differences of two answers; 1 is expected."""
+    queries = [{1: np.array([1])}, {1: np.array([2])}]
+    squares = []
+    for seed in range(40):
+        release = fitted(seed + 200, n=3_000, epsilon=0.3)
+        matrix = covariance(release._released, queries)
+        names = [release._schema.columns[1].names[code] for code in (1, 2)]
+        truth = {"North": 0.5, "South": 0.3, "West": 0.2}
+        estimates = release.answer([{"region": name} for name in names])
+        error = estimates[0] - estimates[1] - truth[names[0]] + truth[names[1]]
+        squares.append(error**2 / (matrix[0, 0] + matrix[1, 1] - 2 * matrix[0, 1]))
+    # 40 squares of normal numbers have a mean between .3 and 2.3 with probability 1 - 1e-5
+    assert 0.3 < np.mean(squares) < 2.3
