@@ -173,7 +173,9 @@ def cumulative_shares(
         Share(released, {position: np.sort(order[:stop])}, known, level).estimate
         for stop in range(1, len(order))
     ]
-    return [column.names[code] for code in order], [*shares, Contrast(1.0, 1.0, 1.0)]
+    everything = Contrast(1.0, 1.0, 1.0)
+    categories = [column.names[code] for code in order]
+    return categories, [*shares, everything]
 
 
 def ordered_cdf(
@@ -189,7 +191,8 @@ def ordered_cdf(
             f"x must contain categories of column {released.schema.names[position]}, which are "
             f"{', '.join(map(repr, categories))}; got {unknown[0]!r}."
         )
-    chosen = np.array([shares[number_of[str(value)]] for value in array.ravel()])
+    numbers = [number_of[str(value)] for value in array.ravel()]
+    chosen = np.array(shares)[numbers]
     chosen = chosen.reshape(*array.shape, 3)
     return chosen[..., 0], chosen[..., 1:]
 
@@ -203,11 +206,13 @@ def ordered_quantiles(
     """
     categories, shares = cumulative_shares(released, position, level)
     names = np.array(categories, dtype=object)
-    cdf, low, high = np.maximum.accumulate(np.array(shares), axis=0).T
+    increasing = np.maximum.accumulate(np.array(shares), axis=0)
+    cdf, low, high = increasing.T
 
     def first(heights: Floats) -> Integers:
         """Return the number of the first category at which heights reach p."""
         return np.minimum(np.searchsorted(heights, p), len(names) - 1)
 
-    ends = np.stack([names[first(high)], names[first(low)]], axis=-1)
+    smallest, largest = names[first(high)], names[first(low)]
+    ends = np.stack([smallest, largest], axis=-1)
     return names[first(cdf)], ends

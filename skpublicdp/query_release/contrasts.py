@@ -58,8 +58,9 @@ class Share:
         self, released: FittedRelease, query: CombinedQuery, group: CombinedQuery, level: float
     ) -> None:
         self.released, self.query, self.group = released, query, group
-        self.queries = [intersection(query, group), group]
-        if any(len(codes) == 0 for codes in self.queries[0].values()):
+        part = intersection(query, group)
+        self.queries = [part, group]
+        if any(len(codes) == 0 for codes in part.values()):
             raise ValueError("No row of the group within can satisfy the query.")
         # intervals come first, so that an unreleased table raises an error instead of a warning
         self.ends = combined_intervals(released, self.queries, level)
@@ -71,9 +72,8 @@ class Share:
         if not self.queries[1]:
             return Contrast(float(self.fractions[0]), *self.ends[0].tolist())
         variances = covariance(self.released, self.queries)
-        part, whole = (
-            Contrast(*row) for row in np.column_stack([self.fractions, self.ends]).tolist()
-        )
+        rows = np.column_stack([self.fractions, self.ends]).tolist()
+        part, whole = Contrast(*rows[0]), Contrast(*rows[1])
         share = ratio(part, whole, _correlation(variances))
         return Contrast(*np.minimum(share, 1).tolist())
 
@@ -139,8 +139,10 @@ def difference(a: Contrast, b: Contrast, correlation: float) -> Contrast:
     estimate = a.estimate - b.estimate
     if np.isnan(estimate):  # a group may be empty
         return Contrast(estimate, a.low - b.high, a.high - b.low)
-    low = estimate - distance(a.estimate - a.low, b.high - b.estimate)
-    high = estimate + distance(a.high - a.estimate, b.estimate - b.low)
+    a_below, a_above = a.estimate - a.low, a.high - a.estimate
+    b_below, b_above = b.estimate - b.low, b.high - b.estimate
+    low = estimate - distance(a_below, b_above)
+    high = estimate + distance(a_above, b_below)
     return Contrast(estimate, low, high)
 
 

@@ -154,7 +154,9 @@ def complete_suppression(hidden: Mask, sizes: Floats) -> Mask:
                 line: tuple[Any, ...] = (*cell[:axis], slice(None), *cell[axis + 1 :])
                 crossing[line] = True
                 alone[line] |= hidden[line].sum() == 1
-        candidates = (alone if (alone & ~hidden).any() else crossing) & ~hidden
+        candidates = alone & ~hidden
+        if not candidates.any():
+            candidates = crossing & ~hidden
         if not candidates.any():  # a table of one cell
             break
         # number of further lines in which a candidate would be the only hidden cell
@@ -162,7 +164,8 @@ def complete_suppression(hidden: Mask, sizes: Floats) -> Mask:
         for axis in range(hidden.ndim):
             cost += (~hidden).all(axis=axis, keepdims=True)
         order = np.lexsort([sizes[candidates], cost[candidates]])
-        hidden[tuple(np.argwhere(candidates)[order[0]])] = True
+        chosen = np.argwhere(candidates)[order[0]]
+        hidden[tuple(chosen)] = True
     return hidden.reshape(shape)
 
 
@@ -180,7 +183,8 @@ def _derivable(hidden: Mask) -> Mask:
         others = np.delete(cells, axis, axis=1)
         _, line = np.unique(others, axis=0, return_inverse=True)
         ones = np.ones(len(cells))
-        blocks.append(sp.csr_matrix((ones, (line.ravel(), np.arange(len(cells))))))
+        indices = line.ravel(), np.arange(len(cells))
+        blocks.append(sp.csr_matrix((ones, indices)))
     sums = sp.vstack(blocks)
     change = np.random.default_rng(0).normal(size=len(cells))
     coefficients = lsqr(sums.T, change, atol=1e-14, btol=1e-14, iter_lim=10 * len(cells) + 100)[0]
