@@ -128,10 +128,9 @@ def range_codes(value: Any, column: Column, cuts: Floats | None) -> list[int]:
         raise ValueError(
             f"The range for column {column.name} contains a part of the numbers from "
             f"{column.format(starts[code])} to {column.format(stops[code])}, which are counted in "
-            "one bin. A pair contains both of its ends; pandas.Interval(a, b) does not contain a. "
-            "Use the ends of bins, or declare the ends that you need in "
-            "MarginalQueries(bins={column: edges}) before the fit. For a single column, cdf and "
-            "histogram accept any numbers."
+            "one bin. Use the ends of bins (a pair contains both of its ends, and "
+            "pandas.Interval(a, b) does not contain a), or declare edges in "
+            "MarginalQueries(bins={column: edges}) before the fit."
         )
     return list(range(first, last + 1))
 
