@@ -125,6 +125,10 @@ class UnmeasuredWarning(UserWarning):
     """No released table measured the query, so the answer comes from a model of the tables."""
 
 
+class BinnedNumberWarning(UserWarning):
+    """A number in a query represents its bin, which contains other numbers as well."""
+
+
 class UncoveredBoundsWarning(UserWarning):
     """The bins of a histogram do not cover the column's bounds, so some rows may not be counted.
 

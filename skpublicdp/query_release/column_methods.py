@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any
@@ -19,7 +20,8 @@ from skpublicdp.query_release.answers import ColumnDistribution, FittedRelease
 from skpublicdp.query_release.binned_columns import BinnedColumn
 from skpublicdp.query_release.cdf.grid import just_below
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
-from skpublicdp.query_release.discretize import encode_edges
+from skpublicdp.query_release.collapsed_tables import ordered_cdf, ordered_quantiles
+from skpublicdp.query_release.discretize import bin_labels, encode_edges
 from skpublicdp.query_release.group_sums import (
     combined_mean_frame,
     combined_means,
@@ -52,14 +54,15 @@ class ColumnMethodsMixin:
         *,
         by: str | int | Sequence[str | int] | None = None,
     ) -> Any:
-        """Estimate the cumulative distribution function (CDF) of a numeric column.
+        """Estimate the cumulative distribution function (CDF) of a column.
 
         Parameters
         ----------
-        x : array-like of float or of dates
-            Numbers.
+        x : array-like of float, of dates or of categories
+            Numbers, or categories of a column whose type declares their order.
         column : str or int, default=None
-            Name or position of a numeric column. It can be omitted if there is only one column.
+            Name or position of a numeric column or of a column with ordered categories. It can be
+            omitted if there is only one column.
         by : str, int, or sequence of these, default=None
             Columns whose categories, or bins of numbers, define groups of rows. A released table
             must contain these columns together with `column`.
@@ -79,6 +82,9 @@ class ColumnMethodsMixin:
         """
         if by is not None:
             return self._by_group(column, by).cdf(np.ravel(array_from_user(x)))
+        ordered = self._ordered_position(column)
+        if ordered is not None:
+            return ordered_cdf(self._released, ordered, x, GROUP_LEVEL)[0]
         distribution, schema_column = self._distribution(column)
         numbers = schema_column.from_user(x)
         if not self._has_values(column):
@@ -125,6 +131,10 @@ class ColumnMethodsMixin:
         if by is not None:
             options = TableOptions(check_level(level), bool(simultaneous))
             return self._by_group(column, by).cdf(np.ravel(array_from_user(x)), options)
+        ordered = self._ordered_position(column)
+        if ordered is not None:
+            level = self._level_of_ordered(ordered, level, simultaneous)
+            return ordered_cdf(self._released, ordered, x, level)[1]
         distribution, schema_column = self._distribution_with_intervals(column)
         numbers = schema_column.from_user(x)
         up_to = numbers.ravel()
@@ -158,9 +168,9 @@ class ColumnMethodsMixin:
         -------
         ndarray of the shape of p
             Numbers or dates, increasing with p, after moving numbers outside the bounds to the
-            nearer bound. With `by`, a DataFrame or dict with the group
-            columns, ``p`` and ``quantile``, computed among the group's rows. Groups that are empty
-            in the release are omitted.
+            nearer bound, or categories of a column with ordered categories. With `by`, a DataFrame
+            or dict with the group columns, ``p`` and ``quantile``, computed among the group's rows.
+            Groups that are empty in the release are omitted.
 
         Raises
         ------
@@ -188,8 +198,11 @@ class ColumnMethodsMixin:
         """
         if by is not None:
             return self._by_group(column, by).quantile(_check_fractions(p).ravel())
-        distribution, schema_column = self._distribution(column)
         p = _check_fractions(p)
+        ordered = self._ordered_position(column)
+        if ordered is not None:
+            return ordered_quantiles(self._released, ordered, p, GROUP_LEVEL)[0]
+        distribution, schema_column = self._distribution(column)
         if not self._has_values(column):
             return schema_column.to_user(np.full(p.shape, np.nan))
         return schema_column.to_user(distribution.quantile(p))
@@ -234,6 +247,10 @@ class ColumnMethodsMixin:
         if by is not None:
             options = TableOptions(check_level(level), bool(simultaneous))
             return self._by_group(column, by).quantile(_check_fractions(p).ravel(), options)
+        ordered = self._ordered_position(column)
+        if ordered is not None:
+            level = self._level_of_ordered(ordered, level, simultaneous)
+            return ordered_quantiles(self._released, ordered, _check_fractions(p), level)[1]
         distribution, schema_column = self._distribution_with_intervals(column)
         ends = distribution.quantile_interval(
             _check_fractions(p), check_level(level), simultaneous=bool(simultaneous)
@@ -241,8 +258,12 @@ class ColumnMethodsMixin:
         return schema_column.to_user(ends)
 
     def histogram(
-        self, edges: ArrayLike | None = None, column: str | int | None = None
-    ) -> NDArray[np.float64]:
+        self,
+        edges: ArrayLike | None = None,
+        column: str | int | None = None,
+        *,
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
         """Estimate the fraction of the population in each bin.
 
         Parameters
@@ -254,12 +275,16 @@ class ColumnMethodsMixin:
             ``numpy.histogram`` contains its left edge, and the last bin contains both of its edges.
         column : str or int, default=None
             Name or position of a numeric column. It can be omitted if there is only one column.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `cdf`.
 
         Returns
         -------
         ndarray of shape (n_bins,)
             Fractions of the rows that have a value. The fractions sum to 1 if the bins cover the
-            bounds of the column. In contrast, `table` returns fractions of all rows.
+            bounds of the column. In contrast, `table` returns fractions of all rows. With `by`, a
+            DataFrame or dict with the group columns, ``bin`` and ``fraction``, computed among the
+            group's rows. Groups that are empty in the release are omitted.
 
         Raises
         ------
@@ -273,7 +298,9 @@ class ColumnMethodsMixin:
             bins.
         """
         distribution, _ = self._distribution(column)
-        above, up_to = self._encode_bins(edges, column)
+        above, up_to, names = self._encode_bins(edges, column)
+        if by is not None:
+            return self._by_group(column, by).histogram(above, up_to, names)
         if not self._has_values(column):
             return np.full(up_to.shape, np.nan)
         return distribution.cdf(up_to) - distribution.cdf(above)
@@ -285,7 +312,8 @@ class ColumnMethodsMixin:
         level: float | Fraction = 0.95,
         *,
         simultaneous: bool = False,
-    ) -> NDArray[np.float64]:
+        by: str | int | Sequence[str | int] | None = None,
+    ) -> Any:
         """Return confidence intervals for the population's fraction in each bin, as in `histogram`.
 
         Parameters
@@ -295,12 +323,15 @@ class ColumnMethodsMixin:
         column : str or int, default=None
             Name or position of a numeric column. It can be omitted if there is only one column.
         level, simultaneous
-            As in `interval`.
+            As in `interval`. Simultaneous intervals hold jointly for all groups.
+        by : str, int, or sequence of these, default=None
+            Columns that define groups of rows, as in `cdf`.
 
         Returns
         -------
         ndarray of shape (n_bins, 2)
-            Lower and upper ends of the intervals.
+            Lower and upper ends of the intervals. With `by`, a DataFrame or dict as in `histogram`,
+            with the additional columns ``low`` and ``high``.
 
         Raises
         ------
@@ -313,8 +344,12 @@ class ColumnMethodsMixin:
         UncoveredBoundsWarning
             As in `histogram`.
         """
+        if by is not None:
+            above, up_to, names = self._encode_bins(edges, column)
+            options = TableOptions(check_level(level), bool(simultaneous))
+            return self._by_group(column, by).histogram(above, up_to, names, options)
         distribution, _ = self._distribution_with_intervals(column)
-        above, up_to = self._encode_bins(edges, column)
+        above, up_to, _ = self._encode_bins(edges, column)
         return distribution.fraction_intervals(
             above, up_to, check_level(level), simultaneous=bool(simultaneous)
         )
@@ -752,8 +787,8 @@ class ColumnMethodsMixin:
 
     def _encode_bins(
         self, edges: ArrayLike | None, column: str | int | None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the left ends a and right ends b of all bins a < x <= b, encoded as floats.
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], list[str]]:
+        """Return the ends a and b of all bins a < x <= b, encoded as floats, and their names.
 
         The first left end is just below the first edge, so that the first bin contains this edge. A
         warning is issued if the bins do not cover the bounds of the column. By default, the bin
@@ -783,7 +818,10 @@ class ColumnMethodsMixin:
             )
         above = numbers[:-1].copy()
         above[0] = just_below(above[0])
-        return above, numbers[1:]
+        inner = replace(
+            schema_column, low=numbers[0], high=numbers[-1]
+        )  # no bins outside the edges
+        return above, numbers[1:], bin_labels(numbers, inner)
 
     def _positions(self, columns: str | int | Sequence[str | int]) -> list[int]:
         """Return the positions of one or more columns, which are given by name or position."""
@@ -828,6 +866,21 @@ class ColumnMethodsMixin:
                 UnmeasuredWarning,
             )
         return self._released.distribution(position), self._schema.columns[position]
+
+    def _ordered_position(self, column: str | int | None) -> int | None:
+        """Return the position of a column of ordered categories, or None for other columns."""
+        check_is_fitted(self)
+        if column is None and len(self._schema.columns) > 1:
+            return None
+        position = 0 if column is None else self._schema.position(column)
+        return position if self._schema.columns[position].declared_order else None
+
+    def _level_of_ordered(
+        self, position: int, level: float | Fraction, simultaneous: bool
+    ) -> float:
+        """Return the level of each interval, where simultaneous ones hold for all categories."""
+        n_intervals = len(self._schema.columns[position].values) if simultaneous else 1
+        return 1 - (1 - check_level(level)) / n_intervals
 
     def _numeric_position(self, column: str | int | None) -> int:
         """Return the position of a numeric column after checking that the column can be queried."""

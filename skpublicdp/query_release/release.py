@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from numbers import Integral, Real
 from typing import Any, Literal, Self
@@ -45,11 +46,15 @@ from skpublicdp.data.value_conversion import IMPUTATION_ADVICE, MAX_LISTED_COLUM
 from skpublicdp.exceptions import SyntheticTailsWarning, warn
 from skpublicdp.guarantees.population import check_ranges
 from skpublicdp.privacy.ledger import Ledger, public_seed
+from skpublicdp.query_release import combined_cells
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.calibration import calibrate_release
+from skpublicdp.query_release.collapsed_tables import describe_collapsed
 from skpublicdp.query_release.column_methods import ColumnMethodsMixin
+from skpublicdp.query_release.contrasts import Contrast, contrast_of_queries
 from skpublicdp.query_release.marginals.count import WeightColumn, warn_if_lowered
 from skpublicdp.query_release.mechanisms import METHODS
+from skpublicdp.query_release.methods_paragraph import describe_method
 from skpublicdp.query_release.planning import default_delta
 from skpublicdp.query_release.queries.base import QueryClass, ThresholdQueries
 from skpublicdp.query_release.queries.marginal import MarginalQueries
@@ -67,6 +72,7 @@ from skpublicdp.query_release.table_frames import (
     describe_number,
     describe_table,
 )
+from skpublicdp.query_release.table_rounding import check_limits, check_suppress
 from skpublicdp.rules.population_guarantee import WRITTEN_FROM_DESCRIPTION, no_guarantee
 from skpublicdp.typing import Floats, Mask
 
@@ -429,9 +435,11 @@ class PAPQueryRelease(
         UnmeasuredWarning
             If no released table contains all columns of a query about cells. The answer is then
             estimated from other tables.
+        BinnedNumberWarning
+            If a number in a query about cells represents a bin that contains other numbers, too.
         """
         check_is_fitted(self)
-        return self._released.answer(self._check_queries(Q))
+        return combined_cells.answer(self._released, self._check_queries(Q))
 
     def holds(self, Q: Any, X: Any) -> NDArray[np.bool_]:
         """Evaluate queries on given rows, without using the released results.
@@ -450,9 +458,8 @@ class PAPQueryRelease(
             the population.
         """
         check_is_fitted(self)
-        queries, schema = self._released.queries, self._schema
-        rows = apply_rule(self, X, schema.encode)
-        return queries.holds(queries.encode(self._check_queries(Q), schema), rows)
+        rows = apply_rule(self, X, self._schema.encode)
+        return combined_cells.holds(self._released, self._check_queries(Q), rows)
 
     def interval(
         self, Q: Any, level: float | Fraction = 0.95, *, simultaneous: bool = False
@@ -483,8 +490,86 @@ class PAPQueryRelease(
             If the method or the query class does not provide intervals.
         """
         check_is_fitted(self)
-        return self._released.intervals(
-            self._check_queries(Q), check_level(level), simultaneous=bool(simultaneous)
+        queries = self._check_queries(Q)
+        return combined_cells.intervals(
+            self._released, queries, check_level(level), simultaneous=bool(simultaneous)
+        )
+
+    def contrast(
+        self,
+        a: Mapping[Any, Any],
+        b: Mapping[Any, Any],
+        *,
+        other: Self | None = None,
+        within: Any = None,
+        kind: Literal["difference", "ratio"] = "difference",
+        level: float | Fraction = 0.95,
+    ) -> Contrast:
+        """Estimate the difference or the ratio of two fractions, with a confidence interval.
+
+        Parameters
+        ----------
+        a, b : dict
+            Queries about cells or combined cells, as in `answer`.
+        other : PAPQueryRelease, default=None
+            Release that answers `b`, such as that of last year. The private rows of both releases
+            must be independent samples. By default, this release answers both queries.
+        within : dict or pair of dicts, default=None
+            Group of rows, as a query. If given, shares of this group are compared instead of
+            fractions of all rows. A pair has a group for each of the queries.
+        kind : {"difference", "ratio"}, default="difference"
+            ``"difference"`` is a - b and ``"ratio"`` is a / b. A rate, such as the unemployed among
+            the unemployed and employed, is a ratio.
+        level : float, default=0.95
+            Coverage, as in `interval`.
+
+        Returns
+        -------
+        Contrast
+            A named tuple with the fields ``estimate``, ``low`` and ``high``. A ratio whose
+            denominator may be 0 is NaN, with the interval [0, inf].
+
+        Raises
+        ------
+        ValueError
+            If a query is invalid, if its table was not released, or if intervals are not available.
+
+        Notes
+        -----
+        The interval combines those of `interval` by the method of variance estimates recovery
+        [1]_ [2]_. Within one release, the errors of both answers are correlated. Their correlation
+        is that of the posterior of the cells and of the sampling of rows.
+
+        References
+        ----------
+        .. [1] G. Y. Zou and A. Donner (2008). Construction of confidence limits about effect
+           measures. Statistics in Medicine 27.
+        .. [2] A. Donner and G. Y. Zou (2012). Closed-form confidence intervals for functions of the
+           normal mean and standard deviation. Statistical Methods in Medical Research 21.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import pandas as pd
+        >>> from skpublicdp import PAPQueryRelease
+        >>> rng = np.random.default_rng(0)
+        >>> def people(n):
+        ...     region = rng.choice(["north", "south"], size=n)
+        ...     smokes = rng.random(n) < np.where(region == "north", 0.3, 0.1)
+        ...     return pd.DataFrame({"region": region, "smokes": np.where(smokes, "yes", "no")})
+        >>> release = PAPQueryRelease(epsilon=1.0, random_state=0)
+        >>> release = release.fit(people(20_000), X_public=people(300))
+        >>> north, south = {"region": "north"}, {"region": "south"}
+        >>> smokers = {"smokes": "yes"}
+        >>> result = release.contrast(smokers, smokers, within=(north, south))
+        >>> print(f"{result.estimate:.2f} [{result.low:.2f}, {result.high:.2f}]")
+        0.19 [0.18, 0.20]
+        """
+        check_is_fitted(self)
+        second = self if other is None else other
+        check_is_fitted(second)
+        return contrast_of_queries(
+            self._released, second._released, (a, b), within, kind, check_level(level)
         )
 
     def transform(self, X: Any) -> NDArray[np.float64]:
@@ -543,9 +628,12 @@ class PAPQueryRelease(
         level: float | Fraction = 0.95,
         *,
         simultaneous: bool = False,
-        counts: bool | int | Integral = False,
+        counts: bool | int | Integral | str | tuple[str, int] = False,
         within: str | int | Sequence[str | int] | None = None,
         wide: bool | str = False,
+        collapse: Mapping[Any, Any] | None = None,
+        quality: bool | Sequence[float] = False,
+        suppress: str | None = None,
     ) -> Any:
         """Return the marginal table of some columns: a fraction for each combination of values.
 
@@ -557,10 +645,11 @@ class PAPQueryRelease(
             numeric column with bins cut at round numbers.
         level, simultaneous
             Coverage of the intervals, as in `interval`.
-        counts : bool or int, default=False
+        counts : bool, int, "whole" or ("whole", int), default=False
             Whether to add counts, i.e. fractions times the number of private rows. An integer, such
             as the size of the population, replaces the number of private rows. An integer is
-            required if there are weights.
+            required if there are weights. With ``"whole"``, counts are whole numbers that add up to
+            the number of rows and, in a table of two columns, to the whole counts of each column.
         within : str, int, or sequence of these, default=None
             Columns that define groups. The table then contains shares, i.e. the fraction of a
             group's rows in each cell. These columns may, but need not, be among `columns`.
@@ -569,6 +658,20 @@ class PAPQueryRelease(
             row. The values are the counts if `counts` is set, and otherwise the fractions or
             shares. The name of another value column, such as ``"low"``, selects that column
             instead.
+        collapse : dict, default=None
+            Cells that are combined, for some of the columns. Each value is a dict from new names to
+            lists of categories or ranges, as in a query, such as
+            ``{"region": {"coast": ["east", "west"]}}``, or increasing edges of wider bins, such as
+            ``{"age": [18, 30, 65, 90]}``. All other cells stay. Intervals are those of the combined
+            cells.
+        quality : bool or sequence of float, default=False
+            Whether to add a grade from A to E for each cell, which depends on half the length of
+            the interval relative to the fraction or share: at most .1 for A, .2 for B, .3 for C and
+            .5 for D. Four numbers replace these limits.
+        suppress : {"B", "C", "D", "E"}, default=None
+            Best grade that is not published. Cells of this grade or worse are NaN. Further cells
+            are NaN, so that no suppressed cell is determined by the others together with all sums
+            over one of the columns.
 
         Returns
         -------
@@ -628,7 +731,13 @@ class PAPQueryRelease(
             raise ValueError("columns must contain at least one column that is not also in within.")
         other_groups = [position for position in groups if position not in positions]
         positions = other_groups + positions
-        options = self._table_options(level, simultaneous, counts)
+        options = replace(
+            self._table_options(level, simultaneous, counts),
+            limits=check_limits(quality),
+            suppress=check_suppress(suppress),
+        )
+        if collapse:
+            return describe_collapsed(self._released, positions, groups, options, wide, collapse)
         is_single = len(positions) == 1 and not groups
         if is_single and self._schema.numeric[positions[0]] and self._has_column_tables:
             return describe_number(self._released, positions[0], options, wide)
@@ -639,7 +748,7 @@ class PAPQueryRelease(
         level: float | Fraction = 0.95,
         *,
         simultaneous: bool = False,
-        counts: bool | int | Integral = False,
+        counts: bool | int | Integral | str | tuple[str, int] = False,
     ) -> Iterator[Any]:
         """Iterate over all released tables: the tables of the workload and all of their margins.
 
@@ -649,7 +758,7 @@ class PAPQueryRelease(
             Coverage of the intervals, as in `interval`.
         simultaneous : bool, default=False
             Whether all intervals of all tables hold jointly.
-        counts : bool or int, default=False
+        counts : bool, int, "whole" or ("whole", int), default=False
             Whether to add counts, as in `table`.
 
         Yields
@@ -694,10 +803,15 @@ class PAPQueryRelease(
         return not queries.has_tables and queries.statistic != "counts"
 
     def _table_options(
-        self, level: float | Fraction, simultaneous: bool, counts: bool | int | Integral
+        self, level: float | Fraction, simultaneous: bool, counts: Any
     ) -> TableOptions:
         """Check the options for displaying tables, and return them."""
         n_rows: int | None = None
+        whole = isinstance(counts, str | tuple)
+        if counts == "whole":
+            counts = True
+        elif isinstance(counts, tuple) and len(counts) == 2 and counts[0] == "whole":
+            counts = counts[1]
         if counts is True and self._released.queries.weights is not None:
             raise ValueError(
                 "counts must be the size of the population, because the rows have weights. Pass "
@@ -707,9 +821,37 @@ class PAPQueryRelease(
             n_rows = self.privacy_.n_private
         elif counts is not False:
             if not isinstance(counts, Integral) or counts < 1:
-                raise ValueError(f"counts must be a bool or a positive integer; got {counts!r}.")
+                raise ValueError(
+                    "counts must be a bool, a positive integer, 'whole', or a pair of 'whole' and "
+                    f"a positive integer; got {counts!r}."
+                )
             n_rows = int(counts)
-        return TableOptions(check_level(level), bool(simultaneous), n_rows)
+        return TableOptions(check_level(level), bool(simultaneous), n_rows, whole)
+
+    def describe_method(self) -> str:
+        """Return a paragraph about the release for the methods section of a publication.
+
+        All facts are released or public: the guarantee, the mechanisms, the tables, the bounds and
+        bins of numbers, the errors that intervals include, and the version of the software.
+
+        Returns
+        -------
+        str
+            Sentences in plain text. The number of private rows is stated if the guarantee treats it
+            as public.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from skpublicdp import PAPQueryRelease
+        >>> ages = np.random.default_rng(0).integers(18, 90, size=(2_000, 1))
+        >>> release = PAPQueryRelease(bounds=(18, 90), random_state=0)
+        >>> text = release.fit(ages, X_public=ages[:100].copy()).describe_method()
+        >>> print(text.partition(". N")[0])
+        The results satisfy (ε, δ)-differential privacy with ε = 1 and δ = 2.5e-07
+        """
+        check_is_fitted(self)
+        return describe_method(type(self).__name__, self._released, self.privacy_)
 
     def calibrate(self, totals: Mapping[Any, Any]) -> Self:
         """Return a copy of the release whose tables agree with totals from other sources.

@@ -7,7 +7,7 @@ steps are post-processing.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -25,6 +25,7 @@ from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.queries.base import WILDCARD
 from skpublicdp.query_release.synthetic import WeightedRows
+from skpublicdp.query_release.table_rounding import finish, largest_remainders, publish
 from skpublicdp.typing import Floats, Integers
 
 GROUP_LEVEL = 0.95
@@ -38,6 +39,9 @@ missing. Ends are computed by bisection, so they are not exactly 1."""
 MIN_SHOWN_COUNT = 1e-6
 """Smallest count that is displayed; smaller counts, which raking leaves in nearly empty cells, are
 shown as 0."""
+
+MIN_SHOWN_FRACTION = 1e-12
+"""Smallest fraction that is displayed; smaller fractions are shown as 0."""
 
 OUTER_SHARE = 0.005
 """Fraction of the rows in each tail of a numeric column; tails are not divided into bins."""
@@ -56,6 +60,8 @@ RESULT_COLUMNS = (
     "p",
     "quantile",
     "x",
+    "bin",
+    "quality",
 )
 """Names of all columns with values in frames that can have group columns. An underscore is appended
 to such a name if one of the group columns of the frame has this name."""
@@ -75,6 +81,9 @@ class TableOptions:
     simultaneous: bool  # whether all intervals hold jointly with the given coverage
     # number of rows to which counts refer, or None if no counts are displayed
     n_rows: int | None = None
+    whole: bool = False  # whether counts are whole numbers that add up
+    limits: tuple[float, ...] | None = None  # limits of the grades A to D, if grades are shown
+    suppress: str | None = None  # best grade of the cells that are hidden
 
 
 def describe_table(
@@ -87,17 +96,23 @@ def describe_table(
     """Return all cells of a marginal with fractions and intervals, as a frame or a dict."""
     cells, names = released.queries.table_cells(positions)
     keys = dict(zip(positions, names, strict=True))
-    values = _cell_values(released, cells, within, options)
+    values = cell_values(released, cells, within, options)
+    values = finish(released, positions, values, options)
     n_columns = len(released.queries.table_cells(positions[-1:])[0])
-    return _arrange(released, keys, values, wide, n_columns)
+    return arrange(released, keys, values, wide, n_columns)
 
 
-def _arrange(
-    released: FittedRelease, keys: GroupColumns, values: Columns, wide: bool | str, n_columns: int
+def arrange(
+    released: FittedRelease,
+    keys: GroupColumns,
+    values: Columns,
+    wide: bool | str,
+    n_columns: int,
+    combined: Mapping[int, list[str]] | None = None,
 ) -> Any:
     """Return a table with one row per cell, or a wide table, as a frame or a dict."""
     if not wide:
-        return as_frame(released, keys, values)
+        return as_frame(released, keys, values, combined)
     if wide is True:
         wide = "count" if "count" in values else next(iter(values))
     if wide not in values:
@@ -107,7 +122,8 @@ def _arrange(
         )
     *rows, last = keys
     groups = {position: keys[position][::n_columns] for position in rows}
-    return as_frame(released, groups, _spread(released, keys[last], last, values[wide], groups))
+    spread = _spread(released, keys[last], last, values[wide], groups)
+    return as_frame(released, groups, spread, combined)
 
 
 def describe_number(
@@ -135,7 +151,11 @@ def describe_number(
         labels[-1] = f"> {texts[-1]}"
     keys: GroupColumns = {position: labels}
     values = _with_ends("fraction", fractions, ends) | _counts(fractions, ends, options)
-    return _arrange(released, keys, values, wide, len(fractions))
+    if options.whole:
+        assert options.n_rows is not None
+        values["count"] = largest_remainders(fractions, options.n_rows)
+    values = publish(values, [len(fractions)], options)
+    return arrange(released, keys, values, wide, len(fractions))
 
 
 def _round_cuts(distribution: ColumnDistribution, column: Column) -> Floats:
@@ -227,7 +247,7 @@ def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -
     return as_frame(released, keys, {"mean": user_means})
 
 
-def _cell_values(
+def cell_values(
     released: FittedRelease, cells: Integers, within: Sequence[int], options: TableOptions
 ) -> Columns:
     """Return the values of the cells: fractions or shares, counts, and their intervals."""
@@ -238,6 +258,7 @@ def _cell_values(
         # warning
         ends = answers.intervals(cells, level, simultaneous=simultaneous)
     fractions = answers.answer(cells)
+    fractions = np.where(fractions < MIN_SHOWN_FRACTION, 0, fractions)
     values = _with_ends("fraction", fractions, ends)
     if within:
         groups = np.full(cells.shape, WILDCARD)
@@ -298,13 +319,19 @@ def _spread(
     return wide
 
 
-def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> Any:
+def as_frame(
+    released: FittedRelease,
+    groups: GroupColumns,
+    values: Columns,
+    combined: Mapping[int, list[str]] | None = None,
+) -> Any:
     """Return group columns and values as a frame of the library used in `fit`, or else as a dict.
 
     Each group column has the same type in all frames of a release, because the type is determined
     by all cells of the column. If its cells are of several types, such as numbers and the text
     "(missing)", they are text. Categories with a declared order are ordered categories in the
-    libraries that have them. The names of all columns are distinct.
+    libraries that have them. The names of all columns are distinct. `combined` contains the names
+    of combined cells, which are text, for columns in which cells are combined.
     """
     names, columns = [], []
     time_zones: list[str | None] = []
@@ -312,6 +339,8 @@ def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> 
     for position, cells in groups.items():
         column, queries = released.schema.columns[position], released.queries
         all_cells = queries.cell_names(position) if queries.has_tables else cells
+        if combined and position in combined:
+            all_cells = combined[position]
         if len(set(map(type, all_cells))) > 1:
             all_cells, cells = list(map(str, all_cells)), list(map(str, cells))
         names.append(column.name)
@@ -322,7 +351,8 @@ def as_frame(released: FittedRelease, groups: GroupColumns, values: Columns) -> 
             columns.append(np.asarray(cells, dtype=np.asarray(all_cells).dtype))
         time_zones.append(column.time_zone if is_dates else None)
         if column.declared_order:
-            levels[len(columns) - 1] = [str(column.names[code]) for code in column.display_order]
+            ordered = [str(column.names[code]) for code in column.display_order]
+            levels[len(columns) - 1] = (combined or {}).get(position, ordered)
     for name, array in values.items():
         while name in names:
             name += "_"
@@ -373,6 +403,24 @@ class ColumnByGroup:
                 above = np.full(len(encoded), -np.inf)
                 ends = distribution.fraction_intervals(
                     above, encoded, self._level(options), simultaneous=options.simultaneous
+                )
+                values["low"], values["high"] = ends.T
+            return values
+
+        return self._describe(evaluate, with_intervals=options is not None)
+
+    def histogram(
+        self, above: Floats, up_to: Floats, names: list[str], options: TableOptions | None = None
+    ) -> Any:
+        """Return the fraction in each bin above < x <= up_to within each group, as for `cdf`."""
+
+        def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
+            """Return the columns of values for one group."""
+            fractions = distribution.cdf(up_to) - distribution.cdf(above)
+            values = {"bin": np.array(names), "fraction": fractions}
+            if options is not None:
+                ends = distribution.fraction_intervals(
+                    above, up_to, self._level(options), simultaneous=options.simultaneous
                 )
                 values["low"], values["high"] = ends.T
             return values

@@ -36,6 +36,7 @@ from skpublicdp.query_release.cdf.strategies import (
     refine_heavy_cells,
     split_at_decimals,
 )
+from skpublicdp.query_release.contrasts import Contrast, covariance, difference, ratio
 from skpublicdp.query_release.discretize import (
     bin_labels,
     cuts_from_edges,
@@ -48,6 +49,7 @@ from skpublicdp.query_release.effective_sizes import (
     point_mass_size,
 )
 from skpublicdp.query_release.group_sums import CombinedMeans
+from skpublicdp.query_release.marginals.collapse import collapse_posterior
 from skpublicdp.query_release.marginals.count import (
     WEIGHT_UNITS,
     WeightColumn,
@@ -130,3 +132,9 @@ from skpublicdp.query_release.synthetic import (
     synthesize,
 )
 from skpublicdp.query_release.table_frames import RESULT_COLUMNS
+from skpublicdp.query_release.table_rounding import (
+    complete_suppression,
+    controlled_rounding,
+    grades,
+    largest_remainders,
+)

@@ -312,6 +312,8 @@ class TablePosterior:
         for start in range(0, len(cells), CELL_BLOCK):
             block = slice(start, start + CELL_BLOCK)
             noisy_block = noisy._replace(values=noisy.values[block])
+            if np.ndim(noisy.variance):
+                noisy_block = noisy_block._replace(variance=np.asarray(noisy.variance)[block])
             if groups is None:
                 low, high = _mixture_interval(
                     self._mixtures(cells[block]),

@@ -178,10 +178,10 @@ class MarginalRelease:
 
     def noisy(self, columns: Attributes, codes: tuple[NDArray[np.integer], ...]) -> NoisyFractions:
         """Return the noisy fractions of selected cells in a table, without using a model."""
-        measured = self.measured[columns]
-        return NoisyFractions(
-            measured.values[codes], measured.variance, self.persons, self.gaussian
-        )
+        values, variance = self.measured[columns]
+        if np.ndim(variance):  # combined cells have different variances
+            variance = np.asarray(variance)[codes]
+        return NoisyFractions(values[codes], variance, self.persons, self.gaussian)
 
     def intervals(
         self, columns: Attributes, codes: tuple[NDArray[np.integer], ...], level: float

@@ -9,7 +9,7 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import wrightomega
@@ -195,7 +195,8 @@ class TableMeasurement(NamedTuple):
     """Noisy fractions of a table's cells."""
 
     values: Floats  # the fractions in the shape of the table
-    variance: float  # noise variance of each fraction
+    # noise variance of each fraction, or an array of variances for combined cells
+    variance: Any
 
 
 @dataclass(eq=False)

@@ -17,6 +17,7 @@ from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import PublicBins, bins_at_noise_level
 from skpublicdp.query_release.marginals.count import WeightColumn
 from skpublicdp.query_release.pmw.cover import ANSWER_BLOCK, BoxQueryCover, QueryCover
+from skpublicdp.query_release.queries.combined import CombinedQuery
 from skpublicdp.typing import Codes, Floats
 
 Answers = NDArray[np.bool_]
@@ -160,6 +161,10 @@ class QueryClass(BaseEstimator, ABC):
     def encode(self, Q: Any, schema: Schema) -> NDArray[Any]:
         """Validate the user's queries and return them in the encoding of the class."""
         return self._validated(Q, len(schema.columns))
+
+    def combined(self, Q: Any, schema: Schema) -> list[CombinedQuery] | None:
+        """Return the codes that satisfy each query about combined cells, or None."""
+        return None
 
     def check_columns(self, schema: Schema) -> None:
         """Raise a ValueError if the query class does not support the schema's columns."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 from numbers import Integral, Real
 from typing import Any, Self
@@ -19,6 +20,7 @@ from skpublicdp.data.dates import with_time_zone
 from skpublicdp.data.schema import MISSING, Column, Schema
 from skpublicdp.data.tables import Table, is_frame
 from skpublicdp.data.value_conversion import is_missing
+from skpublicdp.exceptions import BinnedNumberWarning, warn
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import (
     DEFAULT_BINS,
@@ -42,6 +44,13 @@ from skpublicdp.query_release.queries.base import (
     QueryClass,
     one_dimensional_message,
 )
+from skpublicdp.query_release.queries.combined import (
+    CombinedQuery,
+    Objects,
+    is_choice,
+    is_range,
+    read_combined,
+)
 from skpublicdp.typing import Floats, Integers
 
 MAX_LISTED_CELLS = 1 << 14
@@ -51,8 +60,6 @@ tables, it contains only the cells of public rows."""
 MAX_LISTED_COLUMNS, MAX_LISTED_CATEGORIES = 5, 10
 """Maximum numbers of names that an error message lists."""
 
-Objects = NDArray[np.object_]
-
 
 class MarginalQueries(QueryClass):
     """Queries that hold for rows in a given cell of a table over some of the columns.
@@ -61,6 +68,12 @@ class MarginalQueries(QueryClass):
     columns, or an array with all columns. None in an array, or a missing value in a frame, means
     any value. Categories match if they are equal, and numbers match if they are in the same bin.
     The name of a bin in a table, such as ``"> 50"``, represents this bin.
+
+    In dicts and frames, a value may combine cells. A list or a set means any one of its values. A
+    pair ``(low, high)`` or a slice means the numbers from low to high, both included, and None in
+    it means no limit; a ``pandas.Interval`` is a range, too. The range must consist of entire bins.
+    In a column with a declared order of categories, a range may also be given by two categories.
+
     ``"(other)"`` represents the categories that no public row has. ``"(missing)"`` represents a
     missing value, including missing numbers in columns where they are allowed.
 
@@ -371,17 +384,48 @@ class MarginalQueries(QueryClass):
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
         """Validate the user's queries and return them as codes. Requires a prior call of `bind`."""
+        cells = self._read_cells(_object_table(Q, schema), schema)
+        self._check_no_weights(np.flatnonzero((cells != WILDCARD).any(axis=0)).tolist())
+        return cells
+
+    def _check_no_weights(self, positions: Collection[int]) -> None:
+        """Raise a ValueError if queries restrict the column of weights."""
+        if self.weights is not None and self.weights.position in positions:
+            raise ValueError(
+                "The weight column cannot be queried, because no information about it is released."
+            )
+
+    def _read_cells(self, table: Objects, schema: Schema) -> Integers:
+        """Return a table of column values as codes, where None and missing values mean any."""
         names = {
             position: self.cell_names(position)
             for position, column in enumerate(schema.columns)
             if not column.categorical
         }
-        cells = read_cells(Q, schema, self._bins, WILDCARD, names)
-        if self.weights is not None and (cells[:, self.weights.position] != WILDCARD).any():
-            raise ValueError(
-                "The weight column cannot be queried, because no information about it is released."
-            )
-        return cells
+        return read_cells(table, schema, self._bins, WILDCARD, names)
+
+    def combined(self, Q: Any, schema: Schema) -> list[CombinedQuery] | None:
+        """Return the codes that satisfy each query, or None if all queries are about single cells.
+
+        Columns in which all codes satisfy a query are left out.
+        """
+        if not (
+            isinstance(Q, Mapping) or is_frame(Q) or hasattr(Q, "iloc") or _is_list_of_dicts(Q)
+        ):
+            return None
+        table = _object_table(Q, schema)
+        if not any(is_choice(value) or is_range(value) for value in table.ravel()):
+            return None
+        encode = partial(self._read_cells, schema=schema)
+        queries = read_combined(
+            table, schema.columns, wildcard=WILDCARD, cuts=self._bins.cuts, encode=encode
+        )
+        self._check_no_weights(set().union(*queries))
+        sizes = self._bins.sizes
+        return [
+            {position: codes for position, codes in query.items() if len(codes) < sizes[position]}
+            for query in queries
+        ]
 
     def _to_codes(self, X: NDArray[Any]) -> NDArray[np.int64]:
         """Return the codes of bins and categories of encoded rows, shape (n, n_columns)."""
@@ -428,16 +472,14 @@ def _read_workload(workload: Any, schema: Schema) -> list[tuple[Any, ...]]:
 
 
 def read_cells(
-    Q: Any, schema: Schema, bins: Bins, wildcard: int, names: Mapping[int, Sequence[Any]]
+    table: Objects, schema: Schema, bins: Bins, wildcard: int, names: Mapping[int, Sequence[Any]]
 ) -> Integers:
     """Return the user's queries about cells of tables as codes of bins and categories.
 
     Parameters
     ----------
-    Q : DataFrame, mapping, list of mappings, or array-like
-        A value for each column that a query restricts. A frame or a mapping may omit columns. None
-        in an array, or a missing value in a frame, means any value. One-dimensional input is
-        accepted if there is a single column.
+    table : ndarray of object, shape (n_queries, n_columns)
+        A value for each column that a query restricts. None or a missing value means any value.
     bins : Bins
         The bins of numeric columns.
     wildcard : int
@@ -451,7 +493,6 @@ def read_cells(
     ndarray of int64, shape (n_queries, n_columns)
         Codes of bins and categories, or `wildcard`.
     """
-    table = _object_table(Q, schema)
     codes = np.full(table.shape, wildcard)
     for position, column in enumerate(schema.columns):
         is_restricted = np.array(
@@ -478,24 +519,57 @@ def read_cells(
             raise ValueError(
                 f"A query about column {column.name} must contain one number, neither NaN nor "
                 "infinite, which selects the bin that contains it, or the name of a bin as in the "
-                "table of the column. For a range of numbers, use histogram or cdf, or make a "
-                "separate release with IntervalQueries or RectangleQueries."
+                "table of the column. For a range of numbers, pass a pair (low, high)."
             ) from None
         value_codes[is_number] = bins.codes(rows)[:, position]
+        _warn_of_wide_bins(
+            rows[:, position], value_codes[is_number], names[position], column, bins.cuts[position]
+        )
         codes[is_restricted, position] = value_codes
     return codes
+
+
+def _warn_of_wide_bins(
+    numbers: Floats, codes: Integers, names: Sequence[Any], column: Column, cuts: Floats | None
+) -> None:
+    """Warn if numbers in queries represent bins that contain other numbers as well."""
+    assert cuts is not None
+    smallest = [column.low, *(np.floor(cuts) + 1).tolist()]
+    largest = [*np.floor(cuts).tolist(), column.high]
+    for number, code in zip(numbers.tolist(), codes.tolist(), strict=True):
+        # the last code may be that of missing numbers
+        is_alone = code == len(smallest)
+        if column.integral and not is_alone:
+            # counts may begin at -1, so that the first bin contains 0 alone
+            is_alone = largest[code] - smallest[code] <= (code == 0) and number == largest[code]
+        name = names[code]
+        if is_alone or (not isinstance(name, str) and name == column.to_user(np.array(number))):
+            continue
+        warn(
+            f"The number {column.format(number)} in a query stands for the entire bin {name!r} of "
+            f"column {column.name}, and the answer is about this bin. To say so, use the name of "
+            "the bin or a range of bins.",
+            BinnedNumberWarning,
+        )
+        return
+
+
+def _is_list_of_dicts(Q: Any) -> bool:
+    """Indicate whether queries are a list of dicts from columns to values."""
+    return isinstance(Q, list | tuple) and len(Q) > 0 and all(isinstance(q, Mapping) for q in Q)
 
 
 def _object_table(Q: Any, schema: Schema) -> Objects:
     """Return the user's queries about cells as an object array, shape (n_queries, n_columns).
 
-    `read_cells` lists the accepted formats. Entries are column values, where None or a missing
-    value means any value.
+    Queries are a frame, a mapping, a list of mappings, or array-like, with a value for each column
+    that a query restricts. A frame or a mapping may omit columns. None in an array, or a missing
+    value in a frame, means any value. One-dimensional input is accepted if there is one column.
     """
     n_columns = len(schema.columns)
     if isinstance(Q, Mapping):  # a single query
         Q = [Q]
-    if isinstance(Q, list | tuple) and len(Q) and all(isinstance(query, Mapping) for query in Q):
+    if _is_list_of_dicts(Q):
         table = np.full((len(Q), n_columns), None, dtype=object)
         for number, query in enumerate(Q):
             for name, value in query.items():
