@@ -47,6 +47,7 @@ from skpublicdp.query_release.marginals.release import (
 from skpublicdp.query_release.marginals.table import TableMeasurement
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
+from skpublicdp.query_release.queries.structural_zeros import impossible_combinations
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats
 
@@ -333,6 +334,7 @@ def _release_over_tables(
     discretizer = queries.discretizer(rows.schema, rows.X_public, cdfs, snr)
     codes_public = discretizer.parallel_codes(rows.X_public, estimator.n_jobs)
     workload = queries.measured_tables(rows.schema)
+    zeros = impossible_combinations(queries, rows.schema, codes_public[: rows.n_public])
     weights, weight_totals = queries.weights, None
     release = MarginalRelease({}, {}, discretizer.sizes, float(rows.n_public))  # without tables
     if workload:
@@ -361,6 +363,7 @@ def _release_over_tables(
             ledger=ledger,
             trust=_trusted_size(estimator, rows.n_public),
             weight_totals=weight_totals,
+            zeros=zeros,
         )
     answers_class = ColumnAnswers if queries.is_about_single_columns else TableAnswers
     answers = answers_class(queries, release, discretizer, codes_public, rows.X_public)

@@ -87,6 +87,18 @@ class MarginalQueries(QueryClass):
         Numeric columns, by name or position, in which private numbers may be missing. Columns with
         missing numbers in public rows need not be listed. Missing numbers are counted in a separate
         cell, ``"(missing)"``. In all other numeric columns, a missing number raises an error.
+    zeros : list of dicts or data frames, default=None
+        Structural zeros, i.e. combinations of values that are impossible. A dict maps columns to
+        a value or a list of values, and means all combinations of these values. A frame has one
+        impossible combination per row. Values are those of queries, and numbers must be whole
+        bins. Impossible cells are not measured and have the answer 0 with the interval [0, 0].
+        With `zeros` or `hierarchy`, ``"(other)"`` is also impossible in columns whose type
+        declares all categories. Do not derive zeros from private rows.
+    hierarchy : dict, default=None
+        Columns whose values determine another column, such as ``{"county": "state"}``. The public
+        rows show the state of each county. Otherwise, it is declared, as in
+        ``{"county": ("state", {"Suffolk": "MA"})}``. Counties that are neither declared nor in
+        public rows may be in any state.
 
     Raises
     ------
@@ -127,11 +139,15 @@ class MarginalQueries(QueryClass):
         workload: Sequence[Sequence[Any]] | None = None,
         bins: int | Mapping[Any, Any] = DEFAULT_BINS,
         missing: str | int | Sequence[str | int] = (),
+        zeros: Any = None,
+        hierarchy: Mapping[Any, Any] | None = None,
     ) -> None:
         self.k = k
         self.workload = workload
         self.bins = bins
         self.missing = missing
+        self.zeros = zeros
+        self.hierarchy = hierarchy
 
     @property
     def nullable(self) -> tuple[Any, ...]:
@@ -331,6 +347,11 @@ class MarginalQueries(QueryClass):
         return self._edges.get(position)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of codes of each column. The class must be bound to a schema."""
+        return self._bins.sizes
+
+    @property
     def all_cells(self) -> NDArray[np.int64]:
         """All cells of the workload as encoded queries, shape (n_cells, n_columns).
 
@@ -434,7 +455,7 @@ def read_cells(
     ndarray of int64, shape (n_queries, n_columns)
         Codes of bins and categories, or `wildcard`.
     """
-    table = _object_table(Q, schema)
+    table = object_table(Q, schema)
     codes = np.full(table.shape, wildcard)
     for position, column in enumerate(schema.columns):
         is_restricted = np.array(
@@ -469,7 +490,7 @@ def read_cells(
     return codes
 
 
-def _object_table(Q: Any, schema: Schema) -> Objects:
+def object_table(Q: Any, schema: Schema) -> Objects:
     """Return the user's queries about cells as an object array, shape (n_queries, n_columns).
 
     `read_cells` lists the accepted formats. Entries are column values, where None or a missing
@@ -485,7 +506,7 @@ def _object_table(Q: Any, schema: Schema) -> Objects:
                 table[number, schema.position(name)] = value
         return table
     if hasattr(Q, "iloc") and Q.ndim == 1:  # a pandas series represents one query
-        return _object_table(dict(Q), schema)
+        return object_table(dict(Q), schema)
     if is_frame(Q):
         return _frame_to_objects(Q, schema)
     return _array_to_objects(Q, schema)
