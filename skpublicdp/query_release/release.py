@@ -322,6 +322,8 @@ class PAPQueryRelease(
         if self.weights is not None:
             weighted_queries = self._weighted(queries, rows)
         weighted_queries.check_columns(rows.schema)
+        if self.method != "auto" and (queries.zeros or queries.hierarchy):
+            raise ValueError("zeros and hierarchy of MarginalQueries require method='auto'.")
         bound_queries = weighted_queries.bind(rows.schema, rows.X_public)
         released = METHODS[self.method](self, bound_queries, rows, ledger)
 

@@ -287,7 +287,7 @@ def _possible_cell_rows(
                 last = np.searchsorted(sorted_codes, rows[impossible, shared], side="right")
             drawn = first + np.floor(generator.random(len(impossible)) * (last - first))
             donors = tree_rows[order[np.minimum(drawn.astype(np.intp), len(order) - 1)]]
-            donors[:, columns] = rows[np.ix_(impossible, columns)]
+            donors[:, columns] = rows[impossible][:, columns]
             rows[impossible] = donors
     return rows[are_possible(zeros, rows)]
 

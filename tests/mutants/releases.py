@@ -100,6 +100,14 @@ MUTANTS = (
         ("PAPQueryRelease, marginals, pure",),
     ),
     Mutant(
+        "rows of impossible cells that are added to all other cells",
+        SENSITIVITY,
+        "query_release/marginals/release.py",
+        "            table if cells is None else table[cells],\n",
+        "            table if cells is None else table[cells] + table[~cells].sum(),\n",
+        ("PAPQueryRelease, marginals, zeros",),
+    ),
+    Mutant(
         "steps proportional to the exact error",
         UNPAID,
         "query_release/pmw/release.py",

@@ -52,7 +52,7 @@ from skpublicdp.query_release.marginals.table import (
 from skpublicdp.query_release.marginals.zeros import (
     Zeros,
     possible_cells,
-    reconcile_columns,
+    reconcile,
     residual_noise_share,
 )
 from skpublicdp.typing import Floats, Mask
@@ -157,8 +157,7 @@ class MarginalModel:
                 for table, fractions in zip(group, _estimate_group(group, ratio), strict=True):
                     table.fractions = fractions
                     _set_deviation_variances(table, fractions)
-            if width == 1:
-                reconcile_columns(self.tables)
+            reconcile(self.tables, width)
 
     def make_consistent(self) -> None:
         """Make all tables agree on shared columns.
@@ -178,8 +177,7 @@ class MarginalModel:
                 )
                 for table, fractions in zip(group, consistent, strict=True):
                     table.fractions = fractions
-            if width == 1:
-                reconcile_columns(self.tables)
+            reconcile(self.tables, width)
 
     def posteriors(self) -> dict[Attributes, TablePosterior]:
         """Return the posteriors of all tables, which determine the intervals."""

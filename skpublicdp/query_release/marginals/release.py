@@ -441,7 +441,11 @@ def _measure(
         event = noise.scaled(shares[columns])
         table, cells = counts[columns], possible[columns]
         noisy = round_ledger.add_noise(
-            table if cells is None else table[cells], units.sensitivity, event, name=name, proof=MARGINALS_PROOF
+            table if cells is None else table[cells],
+            units.sensitivity,
+            event,
+            name=name,
+            proof=MARGINALS_PROOF,
         )
         total = units.total * units.per_row
         values, variance = noisy.values / total, noisy.variance / total**2

@@ -152,9 +152,7 @@ def fit_with_fixed_margins(
     return _repair_unconverged(raked, margins, possible)
 
 
-def _repair_unconverged(
-    tables: Floats, margins: Sequence[Floats], possible: Mask | None
-) -> Floats:
+def _repair_unconverged(tables: Floats, margins: Sequence[Floats], possible: Mask | None) -> Floats:
     """Repair and rake the tables that are far from their margins, and return all tables.
 
     The repair raises nearly empty cells. Proportional fitting cannot do so because it only
@@ -339,18 +337,23 @@ class MarginalEstimate:
         return self.without_margins(self.values - self.public)
 
     def without_margins(self, residual: Floats) -> Floats:
-        """Return cells minus the means along each axis, over the possible cells."""
+        """Return cells minus the means along each axis, over the possible cells.
+
+        `residual` has the shape of the table, and may have further axes at the end.
+        """
         if self.possible is None:
             for axis in range(residual.ndim):
                 residual = residual - residual.mean(axis=axis, keepdims=True)
             return residual
-        residual = residual * self.possible
+        n_further_axes = residual.ndim - len(self.shape)
+        possible = self.possible.reshape(*self.shape, *[1] * n_further_axes)
+        residual = residual * possible
         for _ in range(MAX_IPF_SWEEPS):  # means over different axes are not orthogonal
             max_mean = 0.0
-            for axis in range(residual.ndim):
-                n_possible = np.maximum(self.possible.sum(axis=axis, keepdims=True), 1)
+            for axis in range(len(self.shape)):
+                n_possible = np.maximum(possible.sum(axis=axis, keepdims=True), 1)
                 means = residual.sum(axis=axis, keepdims=True) / n_possible
-                residual = (residual - means) * self.possible
+                residual = (residual - means) * possible
                 max_mean = max(max_mean, float(np.abs(means).max()))
             if max_mean < IPF_TOLERANCE * np.abs(residual).max():
                 break

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Mapping
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from skpublicdp.query_release.marginals.count import Attributes
 from skpublicdp.query_release.marginals.table import (
@@ -18,12 +19,12 @@ from skpublicdp.query_release.marginals.table import (
     MarginalEstimate,
     ipf,
 )
-from skpublicdp.typing import Floats, Integers, Mask
+from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 Zeros = Mapping[Attributes, Mask]
 """For sets of columns, the combinations of codes that are impossible, with one axis per column."""
 
-N_PROBE_CELLS = 20_000
+N_PROBE_CELLS = 10_000
 """Minimum number of random numbers from which the residual noise of a table is computed."""
 
 MIN_RESIDUAL_SHARE = 1e-9
@@ -32,7 +33,7 @@ MIN_RESIDUAL_SHARE = 1e-9
 MAX_DIFFERENCE = 1e-9
 """Largest difference between two estimates of a column that are considered equal."""
 
-MAX_RECONCILE_ROUNDS = 20
+MAX_RECONCILE_ROUNDS = 5
 """Maximum number of passes over all tables with impossible cells, since they share columns."""
 
 
@@ -45,7 +46,7 @@ def with_margins(zeros: Mapping[Attributes, Mask]) -> dict[Attributes, Mask]:
                 axes = tuple(axis for axis, column in enumerate(columns) if column not in margin)
                 is_empty = zeros[columns].all(axis=axes)
                 if is_empty.any():
-                    completed[margin] = completed.get(margin, False) | is_empty
+                    completed[margin] = is_empty | completed.get(margin, np.zeros_like(is_empty))
     return completed
 
 
@@ -78,46 +79,81 @@ def residual_noise_share(table: MarginalEstimate) -> float:
     """
     assert table.possible is not None
     generator = np.random.default_rng(0)
-    n_possible = int(table.possible.sum())
-    remaining, total = 0.0, 0.0
-    for _ in range(max(1, N_PROBE_CELLS // n_possible)):
-        noise = generator.normal(size=table.shape) * table.possible
-        remaining += float((table.without_margins(noise) ** 2).sum())
-        total += float((noise**2).sum())
-    share = remaining / total
+    n_probes = max(1, N_PROBE_CELLS // int(table.possible.sum()))
+    noise = generator.normal(size=(*table.shape, n_probes)) * table.possible[..., None]
+    share = float((table.without_margins(noise) ** 2).sum() / (noise**2).sum())
     return share if share > MIN_RESIDUAL_SHARE else 0.0
 
 
-def reconcile_columns(tables: Mapping[Attributes, MarginalEstimate]) -> None:
-    """Change the estimates of single columns so that tables over two columns can have them.
+def reconcile(tables: Mapping[Attributes, MarginalEstimate], width: int) -> None:
+    """Change the estimates of tables with `width` columns so that wider tables can have them.
 
-    For example, the counties of a state add up to the state. In each table, the column with the
-    smaller total variance is kept. Columns that fit together do not change.
+    Suppose that two columns have impossible combinations, for example counties and states. The
+    tables of counties by sex and of states by sex must then be margins of a table without
+    impossible cells, so the counties of a state must add up to the state. Of both tables, the one
+    with the smaller total variance is kept. Tables that fit together do not change.
     """
-    pairs = [
-        table for table in tables.values() if len(table.columns) == 2 and table.possible is not None
-    ]
+    triples = []  # pair of columns, and the two tables that contain one of them
+    for pair in tables.values():
+        if len(pair.columns) == 2 and _excludes_combinations(pair):
+            first, second = pair.columns
+            for columns, table in tables.items():
+                other = tuple(sorted({*columns, second} - {first}))
+                if len(columns) == len(other) == width and first in columns and other in tables:
+                    triples.append((pair, table, tables[other]))
     for _ in range(MAX_RECONCILE_ROUNDS):
-        changes = [_reconcile_pair(table) for table in pairs]
+        changes = [_reconcile_tables(*triple) for triple in triples]
         if not any(changes):
             break
 
 
-def _reconcile_pair(table: MarginalEstimate) -> bool:
-    """Reconcile the single columns of a table, and indicate whether one has been changed."""
-    assert table.possible is not None
-    margins = [margin[None] for margin in table.margins()]
-    independent = np.where(table.possible, margins[0] * margins[1], 0.0)
-    cells = ipf(independent, margins, MAX_IPF_SWEEPS)
-    variances = [parent.deviation_posterior_variance.sum() for parent in table.parents]
-    kept = int(np.argmin(variances))
-    changed = table.parents[1 - kept]
-    # parent i lacks the column of axis i, so it has the sums over this axis
-    total = cells.sum(axis=1 + kept, keepdims=True)
-    ratio = np.divide(margins[kept], total, out=np.zeros(total.shape), where=total > 0)
-    sums = (cells * ratio).sum(axis=1 + (1 - kept)).ravel()
-    sums /= sums.sum()
-    if np.abs(sums - changed.estimate).max() < MAX_DIFFERENCE:
+def _excludes_combinations(pair: MarginalEstimate) -> bool:
+    """Indicate whether two codes are possible separately, but not together."""
+    if pair.possible is None:
         return False
-    changed.fractions = sums
+    is_possible_separately = np.logical_and.outer(
+        pair.possible.any(axis=1), pair.possible.any(axis=0)
+    )
+    return bool((is_possible_separately & ~pair.possible).any())
+
+
+def _reconcile_tables(
+    pair: MarginalEstimate, table: MarginalEstimate, other: MarginalEstimate
+) -> bool:
+    """Reconcile tables that contain one column each of a pair, and indicate whether one changed."""
+    assert pair.possible is not None
+    both = list(zip((table, other), pair.columns, np.nonzero(pair.possible), strict=True))
+    both.sort(key=lambda entry: float(entry[0].deviation_posterior_variance.sum()))
+    (kept, kept_column, kept_code), (changed, column, code) = both
+    axis = changed.columns.index(column)
+    kept_cells = np.moveaxis(kept.estimate, kept.columns.index(kept_column), 0)
+    kept_cells = kept_cells.reshape(len(kept_cells), -1)  # (n_codes, n_cells of other columns)
+    moved = np.moveaxis(changed.estimate, axis, 0)
+    changed_cells = moved.reshape(len(moved), -1)
+    # fractions of the possible pairs of codes, (n_pairs, n_cells of other columns)
+    joint = kept_cells[kept_code] * changed_cells[code]
+    kept_sums = _indicators(kept_code, len(kept_cells))
+    changed_sums = _indicators(code, len(changed_cells))
+    for _ in range(MAX_IPF_SWEEPS):
+        joint = joint * _ratios(changed_cells, changed_sums @ joint)[code]
+        ratios = _ratios(kept_cells, kept_sums @ joint)
+        joint = joint * ratios[kept_code]
+        if np.abs(ratios[kept_cells > 0] - 1).max(initial=0) < IPF_TOLERANCE:
+            break
+    sums = changed_sums @ joint
+    if np.abs(sums - changed_cells).max() < MAX_DIFFERENCE:
+        return False
+    fractions = np.moveaxis(sums.reshape(moved.shape), 0, axis)
+    margins = [margin[None] for margin in changed.margins()]
+    changed.fractions = ipf(fractions[None], margins, MAX_IPF_SWEEPS)[0]
     return True
+
+
+def _indicators(code: Codes, n_codes: int) -> csr_matrix:
+    """Return a matrix that sums rows with equal codes, shape (n_codes, n_rows)."""
+    return csr_matrix((np.ones(len(code)), (code, np.arange(len(code)))), (n_codes, len(code)))
+
+
+def _ratios(target: Floats, sums: Floats) -> Floats:
+    """Return the factors from sums to target sums, and 1 for empty sums."""
+    return np.divide(target, sums, out=np.ones(sums.shape), where=sums > 0)

@@ -134,9 +134,7 @@ def _read_hierarchy(
         parent_codes = parent_column.encode(pairs[:, 1]).astype(np.intp)
     else:
         child_codes, parent_codes = codes_public[:, child], codes_public[:, parent]
-        has_values = (child_codes < len(column.values)) & (
-            parent_codes < len(parent_column.values)
-        )
+        has_values = (child_codes < len(column.values)) & (parent_codes < len(parent_column.values))
         child_codes, parent_codes = child_codes[has_values], parent_codes[has_values]
         if not len(child_codes):
             raise ValueError(
