@@ -103,8 +103,8 @@ MUTANTS = (
         "rows of impossible cells that are added to all other cells",
         SENSITIVITY,
         "query_release/marginals/release.py",
-        "            table if cells is None else table[cells],\n",
-        "            table if cells is None else table[cells] + table[~cells].sum(),\n",
+        "            counts[columns] = counts[columns][cells]\n",
+        "            counts[columns] = counts[columns][cells] + counts[columns][~cells].sum()\n",
         ("PAPQueryRelease, marginals, zeros",),
     ),
     Mutant(

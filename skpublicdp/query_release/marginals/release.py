@@ -341,6 +341,9 @@ def release_tables(
     )
     counts = _split_tables(count(list(model.tables)), model.tables)
     possible = {columns: table.possible for columns, table in model.tables.items()}
+    for columns, cells in possible.items():
+        if cells is not None:  # the rows in impossible cells are not counted
+            counts[columns] = counts[columns][cells]
 
     first_share, table_shares = _plan_first_round(model, noise, ledger, units)
     first_noise = noise.scaled(first_share)
@@ -431,7 +434,7 @@ def _measure(
 ) -> dict[Attributes, TableMeasurement]:
     """Return noisy fractions of all tables with a nonzero share of the budget `noise`.
 
-    Impossible cells are left out before noise is added, and the rows in these cells with them.
+    `counts` contains only the possible cells of a table with impossible cells.
     """
     measured = [columns for columns, share in shares.items() if share]
     name = f"{noise.noise_name} on {len(measured)} tables"
@@ -439,18 +442,14 @@ def _measure(
     measurements = {}
     for columns in measured:
         event = noise.scaled(shares[columns])
-        table, cells = counts[columns], possible[columns]
         noisy = round_ledger.add_noise(
-            table if cells is None else table[cells],
-            units.sensitivity,
-            event,
-            name=name,
-            proof=MARGINALS_PROOF,
+            counts[columns], units.sensitivity, event, name=name, proof=MARGINALS_PROOF
         )
         total = units.total * units.per_row
         values, variance = noisy.values / total, noisy.variance / total**2
+        cells = possible[columns]
         if cells is not None:
-            measured_values, values = values, np.zeros(table.shape)
+            measured_values, values = values, np.zeros(cells.shape)
             values[cells] = measured_values
         measurements[columns] = TableMeasurement(values, variance)
     return measurements
