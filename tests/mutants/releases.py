@@ -100,11 +100,13 @@ MUTANTS = (
         ("PAPQueryRelease, marginals, pure",),
     ),
     Mutant(
-        "rows of impossible cells that are added to all other cells",
-        SENSITIVITY,
+        "cells without private rows treated as impossible",
+        STRUCTURE,
         "query_release/marginals/release.py",
         "            counts[columns] = counts[columns][cells]\n",
-        "            counts[columns] = counts[columns][cells] + counts[columns][~cells].sum()\n",
+        """            cells = possible[columns] = cells & (counts[columns] > 0)
+            counts[columns] = counts[columns][cells]
+""",
         ("PAPQueryRelease, marginals, zeros",),
     ),
     Mutant(

@@ -326,7 +326,8 @@ class MarginalEstimate:
         noise = 1 / np.maximum(self.precisions, MIN_PRECISION)
         gain = margin_variance / (prior + noise)
         fractions = self.estimate + gain * (self.values - self.estimate)
-        fractions = self.on_possible(np.maximum(fractions, MIN_FRACTION))
+        fractions = np.maximum(fractions, MIN_FRACTION)
+        fractions = self.on_possible(fractions)
         return UnconstrainedEstimate(fractions, prior, noise)
 
     def residual(self) -> Floats:

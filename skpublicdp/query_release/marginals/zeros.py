@@ -79,9 +79,12 @@ def residual_noise_share(table: MarginalEstimate) -> float:
     """
     assert table.possible is not None
     generator = np.random.default_rng(0)
-    n_probes = max(1, N_PROBE_CELLS // int(table.possible.sum()))
-    noise = generator.normal(size=(*table.shape, n_probes)) * table.possible[..., None]
-    share = float((table.without_margins(noise) ** 2).sum() / (noise**2).sum())
+    n_possible = int(table.possible.sum())
+    n_probes = max(1, N_PROBE_CELLS // n_possible)
+    noise = generator.normal(size=(*table.shape, n_probes))
+    noise *= table.possible[..., None]
+    remaining = table.without_margins(noise)
+    share = float(np.square(remaining).sum() / np.square(noise).sum())
     return share if share > MIN_RESIDUAL_SHARE else 0.0
 
 
