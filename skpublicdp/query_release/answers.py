@@ -15,7 +15,7 @@ from scipy.stats import norm
 from skpublicdp.data.schema import Column, Schema
 from skpublicdp.exceptions import UnmeasuredWarning, warn
 from skpublicdp.guarantees import Promise
-from skpublicdp.query_release.binned_columns import BinnedColumn, condition_on_value, design_effects
+from skpublicdp.query_release.binned_columns import BinnedColumn, condition_on_value
 from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.discretize import Discretizer, PublicBins, ReleasedBins
 from skpublicdp.query_release.marginals.count import warn_of_mean_weight
@@ -330,8 +330,7 @@ class TableAnswers(ReleasedAnswers):
         if column.nullable:
             posterior, noisy = condition_on_value(posterior, noisy)
         bounds = (column.low, column.high)
-        effects = design_effects(rows, self._X_public[:, position], cuts)
-        rows_inside = posterior.sizes.smallest_likely / effects
+        rows_inside = posterior.sizes.smallest_likely
         return BinnedColumn(rows, cuts, bounds, posterior, noisy, rows_inside)
 
     @property

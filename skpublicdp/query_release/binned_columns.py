@@ -71,45 +71,6 @@ def condition_on_value(
     return conditional, noisy_bins
 
 
-def design_effects(distribution: WeightedRows, public: Floats, cuts: Floats) -> Floats:
-    """Return Kish's (1965) design effect of the weights of public rows in each bin.
-
-    Synthetic rows have random public numbers of their bin, and the released tables of other columns
-    weight them, so that public numbers of a bin have unequal weights.
-
-    Parameters
-    ----------
-    distribution : WeightedRows
-        Rows of a single column, whose numbers in each bin are those of public rows.
-    public : ndarray of shape (m,)
-        Public numbers.
-    cuts : ndarray of shape (n_bins - 1,)
-        Cuts between the bins.
-
-    Returns
-    -------
-    ndarray of shape (n_bins,)
-        Mean of the squared weights divided by the squared mean of the weights, at least 1.
-    """
-    values, n_rows = np.unique(public[~np.isnan(public)], return_counts=True)
-    numbers = distribution.rows[:, 0]
-    positions = np.searchsorted(values, numbers)
-    is_public = np.isin(numbers, values)
-    weights = np.bincount(
-        positions[is_public], distribution.weights[is_public], minlength=len(values)
-    )
-    # equal numbers have the same weight
-    squares = weights**2 / n_rows
-    bins = np.searchsorted(cuts, values)
-    n_bins = len(cuts) + 1
-    totals = np.bincount(bins, weights, minlength=n_bins)
-    rows_of_bin = np.bincount(bins, n_rows, minlength=n_bins)
-    squares_of_bin = np.bincount(bins, squares, minlength=n_bins)
-    effects = np.ones(n_bins)
-    np.divide(rows_of_bin * squares_of_bin, totals**2, out=effects, where=totals > 0)
-    return np.maximum(effects, 1)
-
-
 @dataclass(frozen=True, eq=False)
 class BinnedColumn:
     """CDF, quantiles and intervals of a numeric column, computed from released tables."""
@@ -122,9 +83,8 @@ class BinnedColumn:
     bounds: tuple[float, float]
     posterior: TablePosterior  # posterior of this column's one-way table
     noisy: NoisyFractions  # noisy fractions of the rows in each bin
-    # effective size, in private rows, of the public sample of numbers inside the bins, for all bins
-    # or for each bin
-    rows_inside: float | Floats
+    # effective size, in private rows, of the public sample of numbers inside the bins
+    rows_inside: float
 
     def cdf(self, x: Floats) -> Floats:
         """Return the fraction of rows at or below each number."""

@@ -1,7 +1,6 @@
 """Internal names of query_release that tests use."""
 
 from skpublicdp.query_release import mechanisms, synthetic
-from skpublicdp.query_release.binned_columns import design_effects
 from skpublicdp.query_release.calibration import _rows_in_empty_cells, rake_to_margins
 from skpublicdp.query_release.cdf.cdf_posterior import (
     NO_SHIFT,
@@ -108,7 +107,6 @@ from skpublicdp.query_release.pmw.cover import (
 from skpublicdp.query_release.pmw.release import run_pmw
 from skpublicdp.query_release.queries import geometric
 from skpublicdp.query_release.synthetic import (
-    WeightedRows,
     check_constraints,
     draw_accepted_rows,
     satisfies,
