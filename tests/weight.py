@@ -108,6 +108,7 @@ ALLOWED = {
         (205, "differences and ratios of answers"),
         (175, "whole counts, grades and suppression"),
         (90, "histograms by group, and a paragraph about the method"),
+        (409, "structural zeros and hierarchies of tables"),
     ],
     ("sanitizers", "code"): [
         (8, "one idea per line in 6 functions"),
@@ -158,16 +159,19 @@ ALLOWED = {
         (82, "regressions and correlations from released second moments"),
         (86, "measured sums, and queries that are numbers"),
         (171, "combined cells, contrasts and tables to publish"),
+        (69, "structural zeros and hierarchies of tables"),
     ],
     ("query_release", "numbers"): [
         (9, "grid, draws and thresholds of second moments"),
         (1, "units, share of the budget and scales of measured sums"),
         (6, "limits of grades, of whole counts and of contrasts"),
+        (5, "limits of draws and sweeps with structural zeros"),
     ],
     ("query_release", "dense functions"): [
         (6, "formulas of coefficients and correlations"),
         (7, "measured sums, and queries that are numbers"),
         (10, "covariances of answers, controlled rounding and suppression"),
+        (1, "possible rows of a cell of a table"),
     ],
     ("plotting", "code"): [
         (35, "one idea per line"),

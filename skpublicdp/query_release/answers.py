@@ -363,6 +363,7 @@ class TableAnswers(ReleasedAnswers):
             self.release.sizes,
             self._codes_public,
             public_size,
+            self.release.zeros,
         )
         representatives = self.encoded_rows(codes)
         return spread_weights(codes, weights, self._codes_public, self._X_public, representatives)
@@ -432,7 +433,8 @@ class TableAnswers(ReleasedAnswers):
         """
         noisy_low, noisy_high = self.release.noisy(columns, codes).bounds(failure)
         low, high = ends.T
-        return np.column_stack([np.minimum(noisy_low, low), np.maximum(noisy_high, high)])
+        ends = np.column_stack([np.minimum(noisy_low, low), np.maximum(noisy_high, high)])
+        return np.where(self.release.are_impossible(columns, codes)[:, None], 0.0, ends)
 
 
 class CountAnswers(TableAnswers):

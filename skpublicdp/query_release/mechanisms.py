@@ -56,6 +56,7 @@ from skpublicdp.query_release.measured_sums import (
 from skpublicdp.query_release.pmw.release import release_pmw
 from skpublicdp.query_release.queries.base import OneColumnQueries, QueryClass
 from skpublicdp.query_release.queries.custom import CustomQueries
+from skpublicdp.query_release.queries.structural_zeros import impossible_combinations
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats
 
@@ -363,6 +364,7 @@ def _release_over_tables(
     discretizer = queries.discretizer(rows.schema, rows.X_public, cdfs, snr)
     codes_public = discretizer.parallel_codes(rows.X_public, estimator.n_jobs)
     workload = queries.measured_tables(rows.schema)
+    zeros = impossible_combinations(queries, rows.schema, codes_public[: rows.n_public])
     weights, weight_totals = queries.weights, None
     sum_columns = read_sums(queries.sums, rows.schema)
     sums: list[MeasuredSum] = []
@@ -406,6 +408,7 @@ def _release_over_tables(
             ledger=ledger,
             trust=_trusted_size(estimator, rows.n_public),
             weight_totals=weight_totals,
+            zeros=zeros,
         )
     release = replace(release, sums=tuple(sums))
     answers_class = ColumnAnswers if queries.is_about_single_columns else TableAnswers

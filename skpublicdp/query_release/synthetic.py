@@ -30,11 +30,15 @@ from skpublicdp.query_release.marginals.count import (
     ravel_codes,
 )
 from skpublicdp.query_release.marginals.release import MarginalRelease
+from skpublicdp.query_release.marginals.zeros import Zeros, are_possible
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.typing import Floats, Integers, Mask
 
 N_TREE_ROWS = 50_000
 """Number of rows drawn from the tree; their sampling error is corrected by raking."""
+
+MAX_REPEATED_DRAWS = 20
+"""Maximum number of times that rows with impossible combinations are drawn again."""
 
 MIN_SYNTHETIC_MASS = 1e-6
 """Minimum released mass of a cell that receives a synthetic row."""
@@ -143,6 +147,7 @@ def synthesize(
     sizes: Attributes,
     public: Integers,
     public_size: float,
+    zeros: Zeros | None = None,
 ) -> tuple[Integers, Floats]:
     """Return synthetic rows of codes, with weights that reproduce the released tables.
 
@@ -162,6 +167,8 @@ def synthesize(
         Codes of the public rows; the array may be empty.
     public_size : float
         Effective size of the public sample, in private rows.
+    zeros : mapping of tuple of int to ndarray of bool, optional
+        Impossible combinations of codes, which no row has.
 
     Returns
     -------
@@ -171,6 +178,9 @@ def synthesize(
     """
     generator = np.random.default_rng(0)
     tree_rows = _sample_chow_liu_tree(fractions, sizes, generator)
+    if zeros:
+        tree_rows = _possible_tree_rows(tree_rows, fractions, sizes, zeros, generator)
+        public = public[are_possible(zeros, public)]
     # pool both distributions, counting the tree as one row per cell of an average table
     mean_cells = np.mean([fractions[columns].size for columns in workload])
     public_share = public_size / (public_size + mean_cells) if len(public) else 0.0
@@ -183,6 +193,11 @@ def synthesize(
         )
         for columns in workload
     ]
+    if zeros:
+        cell_rows = [
+            _possible_cell_rows(added, columns, tree_rows, zeros, generator)
+            for columns, added in zip(workload, cell_rows, strict=True)
+        ]
     n_cell_rows = sum(map(len, cell_rows))
     rows = np.concatenate([rows, *cell_rows])
     weights = np.concatenate(
@@ -216,6 +231,65 @@ def _rows_in_empty_cells(
     cell_rows = tree_rows[tree_row]
     cell_rows[:, columns] = np.stack(codes, axis=1)
     return cell_rows
+
+
+def _possible_tree_rows(
+    rows: Integers,
+    fractions: Mapping[Attributes, Floats],
+    sizes: Attributes,
+    zeros: Zeros,
+    generator: np.random.Generator,
+) -> Integers:
+    """Return rows from the Chow-Liu tree without impossible combinations.
+
+    The tree contains only some of the tables. Rows that are impossible are drawn again.
+    """
+    accepted = [rows[are_possible(zeros, rows)]]
+    for _ in range(MAX_REPEATED_DRAWS):
+        if sum(map(len, accepted)) >= N_TREE_ROWS / 2:
+            break
+        rows = _sample_chow_liu_tree(fractions, sizes, generator)
+        accepted.append(rows[are_possible(zeros, rows)])
+    possible_rows = np.concatenate(accepted)
+    if not len(possible_rows):
+        raise ValueError(
+            "zeros and hierarchy exclude almost all combinations of columns without a common "
+            "table, so that no synthetic row was found. Add tables of these columns to workload."
+        )
+    return possible_rows
+
+
+def _possible_cell_rows(
+    rows: Integers,
+    columns: Attributes,
+    tree_rows: Integers,
+    zeros: Zeros,
+    generator: np.random.Generator,
+) -> Integers:
+    """Return rows with the given codes in some columns, and possible codes in all others.
+
+    Impossible rows receive the other codes of another tree row, first of any row, then of rows that
+    have the same code in one of the columns. Rows that remain impossible are left out.
+    """
+    rows = rows.copy()
+    for shared in (None, *columns):
+        order = np.arange(len(tree_rows))
+        if shared is not None:
+            order = np.argsort(tree_rows[:, shared], kind="stable")
+        for _ in range(MAX_REPEATED_DRAWS):
+            impossible = np.flatnonzero(~are_possible(zeros, rows))
+            if not len(impossible):
+                return rows
+            first, last = np.zeros(len(impossible)), np.full(len(impossible), len(order))
+            if shared is not None:
+                sorted_codes = tree_rows[order, shared]
+                first = np.searchsorted(sorted_codes, rows[impossible, shared], side="left")
+                last = np.searchsorted(sorted_codes, rows[impossible, shared], side="right")
+            drawn = first + np.floor(generator.random(len(impossible)) * (last - first))
+            donors = tree_rows[order[np.minimum(drawn.astype(np.intp), len(order) - 1)]]
+            donors[:, columns] = rows[impossible][:, columns]
+            rows[impossible] = donors
+    return rows[are_possible(zeros, rows)]
 
 
 def rake_weights(

@@ -98,6 +98,9 @@ def release_cases() -> list[Case]:
                  **plane, max_fits=50)
             for suffix, delta in ((", pure", 0), ("", 1e-6))
         ),
+        Case("PAPQueryRelease, marginals, zeros",
+             _make_release(MarginalQueries(zeros=[{0: 0.0, 1: ">= 1"}]), delta=0), PLANE, 2,
+             **plane, max_fits=50),
         Case("PAPQueryRelease, marginals, persons",
              _make_release(MarginalQueries(), max_rows_per_group=2, epsilon=12), PLANE, 3, **plane,
              rows_per_person=2, max_fits=50),

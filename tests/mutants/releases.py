@@ -128,6 +128,16 @@ MUTANTS = (
         ("PAPQueryRelease, marginals, pure",),
     ),
     Mutant(
+        "cells without private rows treated as impossible",
+        STRUCTURE,
+        "query_release/marginals/release.py",
+        "            counts[columns] = counts[columns][cells]\n",
+        """            cells = possible[columns] = cells & (counts[columns] > 0)
+            counts[columns] = counts[columns][cells]
+""",
+        ("PAPQueryRelease, marginals, zeros",),
+    ),
+    Mutant(
         "steps proportional to the exact error",
         UNPAID,
         "query_release/pmw/release.py",

@@ -47,8 +47,15 @@ from skpublicdp.query_release.marginals.table import (
     largest_shares,
     solvable_groups,
     stack_margins,
+    stack_possible,
 )
-from skpublicdp.typing import Floats
+from skpublicdp.query_release.marginals.zeros import (
+    Zeros,
+    possible_cells,
+    reconcile,
+    residual_noise_share,
+)
+from skpublicdp.typing import Floats, Mask
 
 DOMINANT_SHARE = 0.5
 """Share of the prior variance along an axis above which a cell is dominant. If a dominant cell
@@ -91,6 +98,8 @@ class MarginalModel:
         Number of private persons, which determines the sampling error.
     trust : "auto" or float
         Effective public sample size, or "auto" to estimate this size from the noisy answers.
+    zeros : mapping of tuple of int to ndarray of bool, optional
+        Impossible combinations of codes.
 
     Attributes
     ----------
@@ -107,6 +116,7 @@ class MarginalModel:
         workload: Iterable[Attributes],
         n_private: float,
         trust: str | float = "auto",
+        zeros: Zeros | None = None,
     ) -> None:
         self._public, self._sizes = public, sizes
         self.n_private = n_private
@@ -118,6 +128,9 @@ class MarginalModel:
         }
         self._tables_by_width = defaultdict(list)
         for columns, table in self.tables.items():
+            table.possible = possible_cells(zeros or {}, columns, table.shape)
+            if table.possible is not None:
+                table.residual_noise_share = residual_noise_share(table)
             self._link_margins(table)
             self._tables_by_width[len(columns)].append(table)
         self.effective_public_size: dict[int, float] = {}
@@ -144,6 +157,7 @@ class MarginalModel:
                 for table, fractions in zip(group, _estimate_group(group, ratio), strict=True):
                     table.fractions = fractions
                     _set_deviation_variances(table, fractions)
+            reconcile(self.tables, width)
 
     def make_consistent(self) -> None:
         """Make all tables agree on shared columns.
@@ -152,14 +166,18 @@ class MarginalModel:
         adjusted to agree with its margins.
         """
         unconstrained = {columns: table.unconstrained() for columns, table in self.tables.items()}
-        for tables in self._tables_by_width.values():
+        for width, tables in self._tables_by_width.items():
             for group in solvable_groups(tables):
                 means = np.stack([_pooled_margin(table, unconstrained) for table in group])
                 consistent = _nearest_consistent(
-                    means, [unconstrained[table.columns] for table in group], stack_margins(group)
+                    means,
+                    [unconstrained[table.columns] for table in group],
+                    stack_margins(group),
+                    stack_possible(group),
                 )
                 for table, fractions in zip(group, consistent, strict=True):
                     table.fractions = fractions
+            reconcile(self.tables, width)
 
     def posteriors(self) -> dict[Attributes, TablePosterior]:
         """Return the posteriors of all tables, which determine the intervals."""
@@ -207,7 +225,7 @@ class MarginalModel:
         for table in tables:
             cell = ravel_codes(self._public, table.columns, self._sizes)
             counts = np.bincount(cell, minlength=math.prod(table.shape))
-            table.public = counts.reshape(table.shape) / n_public
+            table.public = table.on_possible(counts.reshape(table.shape) / n_public)
         if tables[0].parents:
             for group in solvable_groups(tables):
                 rake_public_tables(group, float(n_public))
@@ -310,7 +328,10 @@ def _pooled_margin(
 
 
 def _nearest_consistent(
-    means: Floats, unconstrained: Sequence[UnconstrainedEstimate], margins: Sequence[Floats]
+    means: Floats,
+    unconstrained: Sequence[UnconstrainedEstimate],
+    margins: Sequence[Floats],
+    possible: Mask | None = None,
 ) -> Floats:
     """Return the tables with given margins that are nearest to given fractions.
 
@@ -322,7 +343,12 @@ def _nearest_consistent(
     if noise.min() >= 1 / MIN_PRECISION:
         return ipf(means, margins, MAX_IPF_SWEEPS)
     return fit_with_fixed_margins(
-        means, means * noise / prior, means, precisions=1 / noise, margins=margins
+        means,
+        means * noise / prior,
+        means,
+        precisions=1 / noise,
+        margins=margins,
+        possible=possible,
     )
 
 
@@ -341,7 +367,7 @@ def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
     ndarray of shape (n_tables, ...)
     """
     prior = np.stack([table.prior for table in group])
-    margins = stack_margins(group)
+    margins, possible = stack_margins(group), stack_possible(group)
     is_measured = group[0].precisions.flat[0] > 0
     if not is_measured:
         return ipf(prior, margins, MAX_IPF_SWEEPS)
@@ -358,8 +384,11 @@ def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
             values=values,
             precisions=precisions,
             margins=margins,
+            possible=possible,
         )
-    return fit_with_fixed_margins(prior, ratio, values, precisions=precisions, margins=margins)
+    return fit_with_fixed_margins(
+        prior, ratio, values, precisions=precisions, margins=margins, possible=possible
+    )
 
 
 def _set_deviation_variances(table: MarginalEstimate, fractions: Floats) -> None:
@@ -381,6 +410,7 @@ def _follow_dominant_cells(
     values: Floats,
     precisions: Floats,
     margins: Sequence[Floats],
+    possible: Mask | None,
 ) -> Floats:
     """Return priors, adjusted to the measurements of dominant cells (see `DOMINANT_SHARE`).
 
@@ -393,7 +423,7 @@ def _follow_dominant_cells(
     ----------
     prior, prior_variance : ndarray of shape (n_tables, ...)
         Prior mean and variance of each cell.
-    ratio, values, precisions, margins
+    ratio, values, precisions, margins, possible
         As in `fit_with_fixed_margins`.
 
     Returns
@@ -415,5 +445,6 @@ def _follow_dominant_cells(
             values[affected],
             precisions=precisions[affected] * relative_precision,
             margins=[margin[affected] for margin in margins],
+            possible=None if possible is None else possible[affected],
         )
     return np.maximum(prior, SMALLEST_POSITIVE)

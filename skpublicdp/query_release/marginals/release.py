@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -37,7 +37,8 @@ from skpublicdp.query_release.marginals.intervals import TablePosterior
 from skpublicdp.query_release.marginals.marginal_model import MarginalModel, downward_closure
 from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.table import MarginalEstimate, TableMeasurement
-from skpublicdp.typing import Codes, Floats, Integers
+from skpublicdp.query_release.marginals.zeros import Zeros, possible_cells
+from skpublicdp.typing import Codes, Floats, Integers, Mask
 
 N_VARIANCE_BINS = 24
 """Number of groups into which the cells of each table are binned by prior variance."""
@@ -145,7 +146,7 @@ TABLE_SENSITIVITY = Sensitivity(2, 2)
 MARGINALS_PROOF = "docs/proofs/marginals.md"
 
 
-_TABLE_MAPPINGS = ("fractions", "deviations", "measured", "posteriors")
+_TABLE_MAPPINGS = ("fractions", "deviations", "measured", "posteriors", "zeros")
 """Fields of `MarginalRelease` that map the columns of a table to its numbers."""
 
 
@@ -167,6 +168,8 @@ class MarginalRelease:
     # Posteriors of the cells. The mapping is empty for lists of queries.
     posteriors: Mapping[Attributes, TablePosterior] = field(default_factory=dict, repr=False)
     sums: Sequence[Any] = ()  # measured sums of numeric columns by group (`MeasuredSum`)
+    # impossible combinations of codes, for some sets of columns
+    zeros: Mapping[Attributes, Mask] = field(default_factory=dict, repr=False)
 
     def __getstate__(self) -> dict[str, Any]:
         # skops and other formats have no tuples as keys, so mappings become lists of pairs
@@ -192,7 +195,15 @@ class MarginalRelease:
         `columns` and `codes` are as in `noisy`.
         """
         cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
-        return self.posteriors[columns].intervals(cells, level, self.noisy(columns, codes))
+        ends = self.posteriors[columns].intervals(cells, level, self.noisy(columns, codes))
+        return np.where(self.are_impossible(columns, codes)[:, None], 0.0, ends)
+
+    def are_impossible(
+        self, columns: Attributes, codes: tuple[NDArray[np.integer], ...]
+    ) -> NDArray[np.bool_]:
+        """Indicate which of the selected cells of a table are impossible, as in `intervals`."""
+        possible = possible_cells(self.zeros, columns, self.fractions[columns].shape)
+        return np.zeros(len(codes[0]), dtype=bool) if possible is None else ~possible[codes]
 
     def share_intervals(
         self,
@@ -207,9 +218,10 @@ class MarginalRelease:
         subset of `columns`. All other parameters are as in `intervals`.
         """
         cells = np.ravel_multi_index(codes, self.fractions[columns].shape)
-        return self.posteriors[columns].intervals(
+        ends = self.posteriors[columns].intervals(
             cells, level, self.noisy(columns, codes), self.posteriors[group_columns]
         )
+        return np.where(self.are_impossible(columns, codes)[:, None], 0.0, ends)
 
     def marginal(self, columns: Sequence[int]) -> Floats:
         """Return the estimated fractions of the population in the cells of a released table."""
@@ -293,6 +305,7 @@ def release_tables(
     ledger: Ledger,
     trust: str | float = "auto",
     weight_totals: WeightTotals | None = None,
+    zeros: Zeros | None = None,
 ) -> MarginalRelease:
     """Release marginals of private rows, given a function that counts the rows.
 
@@ -309,6 +322,8 @@ def release_tables(
         As in `release_marginals`.
     weight_totals : WeightTotals, optional
         Released totals of the weights, if `count` sums integer row weights.
+    zeros : mapping of tuple of int to ndarray of bool, optional
+        Impossible combinations of codes. Their cells are not measured and have the fraction 0.
 
     Returns
     -------
@@ -323,24 +338,29 @@ def release_tables(
     noise = ledger.noise
     units = _row_units(n_private, weight_totals)
     model = MarginalModel(
-        public, sizes, workload, units.sample_size / ledger.rows_per_person, trust
+        public, sizes, workload, units.sample_size / ledger.rows_per_person, trust, zeros
     )
     counts = _split_tables(count(list(model.tables)), model.tables)
+    possible = {columns: table.possible for columns, table in model.tables.items()}
+    for columns, cells in possible.items():
+        if cells is not None:  # the rows in impossible cells are not counted
+            counts[columns] = counts[columns][cells]
 
     first_share, table_shares = _plan_first_round(model, noise, ledger, units)
     first_noise = noise.scaled(first_share)
     _check_noise_scale(first_noise, table_shares, ledger, units)
-    measurements = _measure(counts, units, first_noise, table_shares, ledger)
+    measurements = _measure(counts, possible, units, first_noise, table_shares, ledger)
     if weight_totals is not None:
         units, measurements = _refine_total(units, weight_totals, measurements)
     model.update(measurements)
 
     second_noise = noise.scaled(1 - first_share)
     table_shares = _plan_second_round(model, second_noise, ledger, units)
-    model.update(_measure(counts, units, second_noise, table_shares, ledger))
+    model.update(_measure(counts, possible, units, second_noise, table_shares, ledger))
 
     model.make_consistent()
-    return _released_tables(model, sizes, gaussian=isinstance(noise, Gaussian))
+    released = _released_tables(model, sizes, gaussian=isinstance(noise, Gaussian))
+    return replace(released, zeros=zeros or {})
 
 
 class _RowUnits(NamedTuple):
@@ -407,12 +427,16 @@ def _split_tables(
 
 def _measure(
     counts: Mapping[Attributes, Integers],
+    possible: Mapping[Attributes, Mask | None],
     units: _RowUnits,
     noise: Noise,
     shares: Mapping[Attributes, Fraction],
     ledger: Ledger,
 ) -> dict[Attributes, TableMeasurement]:
-    """Return noisy fractions of all tables with a nonzero share of the budget `noise`."""
+    """Return noisy fractions of all tables with a nonzero share of the budget `noise`.
+
+    `counts` contains only the possible cells of a table with impossible cells.
+    """
     measured = [columns for columns, share in shares.items() if share]
     name = f"{noise.noise_name} on {len(measured)} tables"
     round_ledger = ledger.sub_ledger(noise, name=name, proof=MARGINALS_PROOF)
@@ -424,6 +448,10 @@ def _measure(
         )
         total = units.total * units.per_row
         values, variance = noisy.values / total, noisy.variance / total**2
+        cells = possible[columns]
+        if cells is not None:
+            measured_values, values = values, np.zeros(cells.shape)
+            values[cells] = measured_values
         measurements[columns] = TableMeasurement(values, variance)
     return measurements
 
@@ -434,7 +462,8 @@ def _released_tables(model: MarginalModel, sizes: Attributes, *, gaussian: bool)
     return MarginalRelease(
         fractions={columns: table.estimate for columns, table in model.tables.items()},
         deviations={
-            columns: posterior.deviations(persons) for columns, posterior in posteriors.items()
+            columns: model.tables[columns].on_possible(posterior.deviations(persons))
+            for columns, posterior in posteriors.items()
         },
         sizes=sizes,
         effective_public_size=min(model.effective_public_size.values()),

@@ -24,6 +24,7 @@ from skpublicdp.query_release.marginals.table import (
     MarginalEstimate,
     ipf,
     stack_margins,
+    stack_possible,
 )
 from skpublicdp.typing import Codes, Floats
 
@@ -339,9 +340,12 @@ def set_independence_estimates(group: Sequence[MarginalEstimate]) -> None:
     """
     n_columns = len(group[0].columns)
     shape = (len(group), *group[0].shape)
+    possible = stack_possible(group)
     if n_columns == 1:
         estimates = np.full(shape, 1 / shape[1])
         shares = np.full(shape, 1 - 1 / shape[1])
+        if possible is not None:
+            estimates = possible / possible.sum(axis=1, keepdims=True)
     else:
         estimates = np.ones(shape)
         shares = np.ones(shape)
@@ -357,7 +361,15 @@ def set_independence_estimates(group: Sequence[MarginalEstimate]) -> None:
             estimates = estimates * one_way
             shares = shares * (1 - one_way)
         if n_columns > 2:
-            estimates = ipf(np.ones(shape), stack_margins(group), MAX_IPF_SWEEPS)
+            estimates = np.ones(shape)
+        if possible is not None:  # quasi-independence
+            estimates = np.where(possible, estimates, 0.0)
+            # a cell that is the only possible one along an axis equals its margin
+            for axis in range(1, n_columns + 1):
+                is_single = possible.sum(axis=axis, keepdims=True) == 1
+                shares = np.where(is_single, 0.0, shares)
+        if n_columns > 2 or possible is not None:
+            estimates = ipf(estimates, stack_margins(group), MAX_IPF_SWEEPS)
     shares = np.maximum(shares, MIN_UNEXPLAINED_SHARE)
     for i, table in enumerate(group):
         table.independence_estimate = estimates[i]
@@ -388,7 +400,7 @@ def set_single_column_priors(
         uniform = table.independence_estimate
         public_weight = 1 - table.prior_variance_factor
         prior = uniform + public_weight * (table.public - uniform)
-        table.prior = np.maximum(prior, MIN_SINGLE_COLUMN_PRIOR)
+        table.prior = table.on_possible(np.maximum(prior, MIN_SINGLE_COLUMN_PRIOR))
         with np.errstate(divide="ignore"):  # an unmeasured cell has the precision 0
             ratios.append(1 / (table.prior_variance_factor * table.precisions))
     return ratios
@@ -426,7 +438,7 @@ def set_shrunk_priors(tables: Sequence[MarginalEstimate], effective_size: float)
     ratios = []
     for table, start, end in zip(tables, boundaries[:-1], boundaries[1:], strict=True):
         mean, variance_factor, ratio = priors[:, start:end].reshape(3, *table.shape)
-        table.prior = mean
+        table.prior = table.on_possible(mean)
         table.prior_variance_factor = variance_factor
         ratios.append(ratio)
     return ratios

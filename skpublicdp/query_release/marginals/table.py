@@ -15,7 +15,7 @@ import numpy as np
 from scipy.special import wrightomega
 
 from skpublicdp.query_release.marginals.count import Attributes
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Floats, Mask
 
 SMALLEST_POSITIVE = 1e-300
 """Lower bound that is applied to denominators and to arguments of logarithms."""
@@ -76,7 +76,12 @@ def ipf(tables: Floats, margins: Sequence[Floats], max_sweeps: int) -> Floats:
 
 
 def fit_with_fixed_margins(
-    prior: Floats, ratio: Floats, values: Floats, precisions: Floats, margins: Sequence[Floats]
+    prior: Floats,
+    ratio: Floats,
+    values: Floats,
+    precisions: Floats,
+    margins: Sequence[Floats],
+    possible: Mask | None = None,
 ) -> Floats:
     """Return the tables with given margins that are nearest to both a prior and noisy values.
 
@@ -90,6 +95,8 @@ def fit_with_fixed_margins(
         Noisy fractions y, and the inverse variances W, which are positive.
     margins : sequence of ndarray
         As in `ipf`.
+    possible : ndarray of bool, shape (n_tables, ...), optional
+        Cells that are possible. All other cells of the result are 0.
 
     Returns
     -------
@@ -109,6 +116,10 @@ def fit_with_fixed_margins(
     the sum exceeds the margin at most by a factor equal to the number of cells.
     """
     r = np.clip(ratio, MIN_PRIOR_RATIO, MAX_PRIOR_RATIO)
+    if possible is not None:  # a tiny prior of full weight keeps impossible cells empty
+        r = np.where(possible, r, MAX_PRIOR_RATIO)
+        prior = np.where(possible, prior, 0.0)
+        values = np.where(possible, values, 0.0)
     # argument of ω for multipliers of 0
     omega_argument = np.log(np.maximum(prior, SMALLEST_POSITIVE) / r) + values / r
     multipliers = np.zeros_like(prior)  # ν of each cell
@@ -134,11 +145,14 @@ def fit_with_fixed_margins(
             tables = r * wrightomega(omega_argument + multipliers / (precisions * r))
         if max_deviation < MARGIN_TOLERANCE:
             break
-    raked = ipf(np.maximum(tables, SMALLEST_POSITIVE), margins, MAX_NEWTON_CYCLES)
-    return _repair_unconverged(raked, margins)
+    tables = np.maximum(tables, SMALLEST_POSITIVE)
+    if possible is not None:
+        tables = np.where(possible, tables, 0.0)
+    raked = ipf(tables, margins, MAX_NEWTON_CYCLES)
+    return _repair_unconverged(raked, margins, possible)
 
 
-def _repair_unconverged(tables: Floats, margins: Sequence[Floats]) -> Floats:
+def _repair_unconverged(tables: Floats, margins: Sequence[Floats], possible: Mask | None) -> Floats:
     """Repair and rake the tables that are far from their margins, and return all tables.
 
     The repair raises nearly empty cells. Proportional fitting cannot do so because it only
@@ -155,7 +169,10 @@ def _repair_unconverged(tables: Floats, margins: Sequence[Floats]) -> Floats:
             np.broadcast_to(margin, (len(tables), *margin.shape[1:]))[unconverged]
             for margin in margins
         ]
-        independent = ipf(np.ones_like(tables[unconverged]), table_margins, MAX_NEWTON_CYCLES)
+        support = np.ones_like(tables[unconverged])
+        if possible is not None:
+            support = possible[unconverged].astype(np.float64)
+        independent = ipf(support, table_margins, MAX_NEWTON_CYCLES)
         filled = np.maximum(tables[unconverged], MIN_REPAIRED_SHARE * independent)
         tables[unconverged] = ipf(filled, table_margins, REPAIR_SWEEPS)
     return tables
@@ -214,6 +231,7 @@ class MarginalEstimate:
 
     columns: Attributes  # increasing column indices
     shape: tuple[int, ...]  # number of codes of each column
+    possible: Mask | None = None  # cells that are not structural zeros, or None if there are none
     # Tables with one column fewer, where parent i lacks the column of axis i. The list is empty for
     # a single column.
     parents: list[MarginalEstimate] = field(default_factory=list)
@@ -285,7 +303,7 @@ class MarginalEstimate:
         weighted_sum, precision = self.precision * self.measured, self.precision
         for wider in self.supermarginals:
             axes = wider.axes_without(self.columns)
-            n_summed = math.prod(wider.shape[axis] for axis in axes)
+            n_summed = wider.max_possible(axes)
             sum_precision = wider.precision / n_summed
             weighted_sum = weighted_sum + sum_precision * wider.measured.sum(axis=axes)
             precision = precision + sum_precision
@@ -310,6 +328,7 @@ class MarginalEstimate:
         gain = margin_variance / (prior + noise)
         fractions = self.estimate + gain * (self.values - self.estimate)
         fractions = np.maximum(fractions, MIN_FRACTION)
+        fractions = self.on_possible(fractions)
         return UnconstrainedEstimate(fractions, prior, noise)
 
     def residual(self) -> Floats:
@@ -317,10 +336,40 @@ class MarginalEstimate:
 
         The mean along each axis is subtracted, as in an analysis of variance.
         """
-        residual = self.values - self.public
-        for axis in range(residual.ndim):
-            residual = residual - residual.mean(axis=axis, keepdims=True)
+        return self.without_margins(self.values - self.public)
+
+    def without_margins(self, residual: Floats) -> Floats:
+        """Return cells minus the means along each axis, over the possible cells.
+
+        `residual` has the shape of the table, and may have further axes at the end.
+        """
+        if self.possible is None:
+            for axis in range(residual.ndim):
+                residual = residual - residual.mean(axis=axis, keepdims=True)
+            return residual
+        n_further_axes = residual.ndim - len(self.shape)
+        possible = self.possible.reshape(*self.shape, *[1] * n_further_axes)
+        residual = residual * possible
+        for _ in range(MAX_IPF_SWEEPS):  # means over different axes are not orthogonal
+            max_mean = 0.0
+            for axis in range(len(self.shape)):
+                n_possible = np.maximum(possible.sum(axis=axis, keepdims=True), 1)
+                means = residual.sum(axis=axis, keepdims=True) / n_possible
+                residual = (residual - means) * possible
+                max_mean = max(max_mean, float(np.abs(means).max()))
+            if max_mean < IPF_TOLERANCE * np.abs(residual).max():
+                break
         return residual
+
+    def on_possible(self, cells: Floats) -> Floats:
+        """Return values of cells, with 0 in cells that are impossible."""
+        return cells if self.possible is None else np.where(self.possible, cells, 0.0)
+
+    def max_possible(self, axes: tuple[int, ...]) -> int:
+        """Return the largest number of possible cells that add up to a cell of a margin."""
+        if self.possible is None:
+            return math.prod(self.shape[axis] for axis in axes)
+        return int(self.possible.sum(axis=axes).max())
 
     def prior_variance(self, exact_columns: Attributes = ()) -> Floats:
         """Return the prior variance of each cell, including the errors of its margins.
@@ -356,7 +405,7 @@ class MarginalEstimate:
         considered wrong and the plain sum is returned.
         """
         axes = self.axes_without(target.columns)
-        n_summed = math.prod(self.shape[axis] for axis in axes)
+        n_summed = self.max_possible(axes)
         plain_sum = self.measured.sum(axis=axes)
         plain_precision = self.precision / n_summed
         if self.fractions is None:
@@ -436,3 +485,11 @@ def stack_margins(group: Sequence[MarginalEstimate]) -> list[Floats]:
     """
     margins_of_tables = [table.margins() for table in group]
     return [np.stack(margins) for margins in zip(*margins_of_tables, strict=True)]
+
+
+def stack_possible(group: Sequence[MarginalEstimate]) -> Mask | None:
+    """Return the possible cells of tables of equal shape, or None if all cells are possible."""
+    if all(table.possible is None for table in group):
+        return None
+    everything = np.ones(group[0].shape, dtype=bool)
+    return np.stack([everything if t.possible is None else t.possible for t in group])

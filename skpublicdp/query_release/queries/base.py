@@ -185,6 +185,10 @@ class QueryClass(BaseEstimator, ABC):
     """Column of survey weights, which is set by `MarginalQueries.weighted`. Queries must not use
     this column."""
 
+    # declarations of impossible combinations, which only `MarginalQueries` has
+    zeros: Any = None
+    hierarchy: Any = None
+
     def bind(self, schema: Schema, X_public: Floats) -> Self:
         """Return a copy of the query class for rows encoded by a schema.
 

@@ -109,6 +109,18 @@ class MarginalQueries(QueryClass):
         noise is proportional to the width of the bounds, which should therefore be close. The sums
         receive half of the budget. The table of each grouping together with the column is added to
         the workload.
+    zeros : list of dicts or data frames, default=None
+        Structural zeros, i.e. combinations of values that are impossible. A dict maps columns to
+        a value or a list of values, and means all combinations of these values. A frame has one
+        impossible combination per row. Values are those of queries, and numbers must be whole
+        bins. Impossible cells are not measured and have the answer 0 with the interval [0, 0].
+        With `zeros` or `hierarchy`, ``"(other)"`` is also impossible in columns whose type
+        declares all categories. Do not derive zeros from private rows.
+    hierarchy : dict, default=None
+        Columns whose values determine another column, such as ``{"county": "state"}``. The public
+        rows show the state of each county. Otherwise, it is declared, as in
+        ``{"county": ("state", {"Suffolk": "MA"})}``. Counties that are neither declared nor in
+        public rows may be in any state.
 
     Raises
     ------
@@ -150,12 +162,16 @@ class MarginalQueries(QueryClass):
         bins: int | Mapping[Any, Any] = DEFAULT_BINS,
         missing: str | int | Sequence[str | int] = (),
         sums: Mapping[Any, Any] | None = None,
+        zeros: Any = None,
+        hierarchy: Mapping[Any, Any] | None = None,
     ) -> None:
         self.k = k
         self.workload = workload
         self.bins = bins
         self.missing = missing
         self.sums = sums
+        self.zeros = zeros
+        self.hierarchy = hierarchy
 
     @property
     def nullable(self) -> tuple[Any, ...]:
@@ -361,6 +377,11 @@ class MarginalQueries(QueryClass):
         return self._edges.get(position)
 
     @property
+    def sizes(self) -> tuple[int, ...]:
+        """Number of codes of each column. The class must be bound to a schema."""
+        return self._bins.sizes
+
+    @property
     def all_cells(self) -> NDArray[np.int64]:
         """All cells of the workload as encoded queries, shape (n_cells, n_columns).
 
@@ -384,7 +405,7 @@ class MarginalQueries(QueryClass):
 
     def encode(self, Q: Any, schema: Schema) -> NDArray[np.int64]:
         """Validate the user's queries and return them as codes. Requires a prior call of `bind`."""
-        cells = self._read_cells(_object_table(Q, schema), schema)
+        cells = self._read_cells(object_table(Q, schema), schema)
         self._check_no_weights(np.flatnonzero((cells != WILDCARD).any(axis=0)).tolist())
         return cells
 
@@ -413,7 +434,7 @@ class MarginalQueries(QueryClass):
             isinstance(Q, Mapping) or is_frame(Q) or hasattr(Q, "iloc") or _is_list_of_dicts(Q)
         ):
             return None
-        table = _object_table(Q, schema)
+        table = object_table(Q, schema)
         if not any(is_choice(value) or is_range(value) for value in table.ravel()):
             return None
         encode = partial(self._read_cells, schema=schema)
@@ -559,7 +580,7 @@ def _is_list_of_dicts(Q: Any) -> bool:
     return isinstance(Q, list | tuple) and len(Q) > 0 and all(isinstance(q, Mapping) for q in Q)
 
 
-def _object_table(Q: Any, schema: Schema) -> Objects:
+def object_table(Q: Any, schema: Schema) -> Objects:
     """Return the user's queries about cells as an object array, shape (n_queries, n_columns).
 
     Queries are a frame, a mapping, a list of mappings, or array-like, with a value for each column
@@ -576,7 +597,7 @@ def _object_table(Q: Any, schema: Schema) -> Objects:
                 table[number, schema.position(name)] = value
         return table
     if hasattr(Q, "iloc") and Q.ndim == 1:  # a pandas series represents one query
-        return _object_table(dict(Q), schema)
+        return object_table(dict(Q), schema)
     if is_frame(Q):
         return _frame_to_objects(Q, schema)
     return _array_to_objects(Q, schema)
