@@ -142,7 +142,8 @@ class StreamedScoreMixin(ScoreMixin):
 class FittedClassifierMixin(StreamedScoreMixin):
     """Mixin that predicts with a fitted classifier of numeric rows, `estimator_`.
 
-    The rows are encoded by the schema of the fit, `_schema`.
+    The rows are encoded by the schema of the fit, `_schema`, and clipped to its bounds, since the
+    classifier might fail far outside the range of public rows.
     """
 
     _numeric = True
@@ -168,7 +169,7 @@ class FittedClassifierMixin(StreamedScoreMixin):
         """Return a function that calls a method of the fitted classifier."""
         check_is_fitted(self)
         predict, schema = getattr(self.estimator_, method), self._schema
-        return lambda table: predict(schema.encode(table, clamp=False))
+        return lambda table: predict(schema.encode(table, clamp=True))
 
     @property
     def _columns_at_fit(self) -> Sequence[Column]:

@@ -37,7 +37,7 @@ MIN_SAMPLE = 20
 """Minimum number of public rows to which a candidate is fitted, if there are as many."""
 
 OFFSET_SCALE = 0.5
-"""Standard deviation of the offsets of random labellings, whose scores have unit variance.
+"""Standard deviation of the offsets of random scores, which have a variance of about 1.
 
 With two labels, the share of the first label is then mostly between 0.15 and 0.85."""
 
@@ -130,7 +130,8 @@ class PrivateSelectionClassifier(FittedClassifierMixin, CoverClassifier):
     all labelled public rows, and half of the others to bootstrap samples of them.
 
     Every parameter `random_state` of the estimator is set to a fixed number for each candidate.
-    Warnings of the fits are suppressed.
+    Warnings of the fits are suppressed. Values far outside the range of public rows are clipped,
+    so that no classifier fails for them.
 
     References
     ----------
@@ -249,7 +250,9 @@ class PrivateSelectionClassifier(FittedClassifierMixin, CoverClassifier):
 
     def _read(self, X: Any, y: Any, **inputs: Any) -> Dataset:
         reader = LabelReader(self.classes, min_classes=2)
-        return read_fit_inputs(self, X, y, reader, **inputs, numeric=True, use_reference=True)
+        return read_fit_inputs(
+            self, X, y, reader, **inputs, numeric=True, clamp=True, use_reference=True
+        )
 
     def _prepare(self, rows: Dataset, ledger: Ledger) -> RuleSearch:
         """Return the candidates as a cover, and the private rows that score them.
@@ -357,8 +360,6 @@ def random_labels(ranks: Floats, n_classes: int, rng: np.random.Generator) -> Co
     cuts = used[rng.integers(n_rows, size=n_used), np.arange(n_used)]
     is_cut = rng.random(n_used) < 0.5
     terms = np.where(is_cut, np.sign(used - cuts), used)
-    scores = np.empty((n_rows, n_classes))
-    for label in range(n_classes):
-        weighted = (terms * rng.normal(size=n_used)).sum(axis=1)
-        scores[:, label] = weighted / (weighted.std() or 1) + rng.normal(scale=OFFSET_SCALE)
+    weights = rng.normal(scale=1 / math.sqrt(n_used), size=(n_used, n_classes))
+    scores = terms @ weights + rng.normal(scale=OFFSET_SCALE, size=n_classes)
     return scores.argmax(axis=1)

@@ -137,9 +137,10 @@ class PrivateVotesClassifier(
 
     Notes
     -----
-    The rows are assigned to blocks at random, independently of their values. If the fit to a block fails, the clone
-    votes for the most frequent label of the block. Warnings and output of these fits are
-    suppressed. Every parameter `random_state` of the estimator is set to the number of the block.
+    The rows are assigned to blocks at random, independently of their values. Values far outside the
+    range of the public rows are clipped. If the fit to a block fails, the clone votes for the most
+    frequent label of the block. Warnings and output of these fits are suppressed. Every parameter
+    `random_state` of the estimator is set to the number of the block.
 
     The student is fitted to each public row once for each label, except for the label with the
     fewest votes. The number of copies is proportional to the excess over these votes. The expected
@@ -267,12 +268,15 @@ class PrivateVotesClassifier(
             groups=groups,
             ledger=ledger,
             numeric=True,
+            clamp=True,
             use_reference=True,
         )
         ledger.read(rows.n_private, rows.n_public)
         estimator, classes = self._base_learner(), rows.classes
         positions = np.linspace(0, len(rows.X_public) - 1, MAX_POINTS).round().astype(np.intp)
         points = rows.X_public[np.unique(positions)]
+        # an estimator that cannot be fitted raises its error before the budget is charged
+        fit_student(estimator, points, classes[np.arange(len(points)) % len(classes)])
         # a replaced row changes one vote per point: one number decreases by 1, another increases
         sensitivity = Sensitivity(2 * len(points), 2 * len(points))
         self.n_blocks_ = self._n_blocks(ledger, sensitivity, rows.n_private)
@@ -297,7 +301,7 @@ class PrivateVotesClassifier(
         y_student = np.concatenate(
             [np.repeat(label, n_copies), np.repeat(rows.targets.public, MAX_COPIES)]
         )
-        self.estimator_ = seeded_clone(estimator, 0).fit(X_student, classes[y_student])
+        self.estimator_ = fit_student(estimator, X_student, classes[y_student])
         name = type(estimator).__name__
         self.privacy_ = ledger.receipt(
             assumptions=(
@@ -382,11 +386,20 @@ def block_votes(
             labels = np.asarray(model.predict(points.copy()))
         is_label = labels[:, np.newaxis] == classes  # (n_points, n_classes)
         if is_label.shape != (len(points), len(classes)) or not is_label.any(axis=1).all():
-            raise ValueError("predictions must be labels")
+            raise ValueError  # not seen outside of this function
         return is_label.argmax(axis=1)
 
     votes, failure = call_silently(predict_points)
     return votes if failure is None else frequent
+
+
+def fit_student(estimator: Any, X: Floats, y: NDArray[Any]) -> Any:
+    """Return a clone that is fitted to public rows, without warnings."""
+    student = seeded_clone(estimator, 0)
+    _, failure = call_silently(student.fit, X, y)
+    if failure is not None:
+        raise failure
+    return student
 
 
 def copies_of_points(votes: Integers) -> Integers:

@@ -348,7 +348,7 @@ MUTANTS = (
         "rules/private_votes.py",
         "        copies = copies_of_points(self.votes_)\n",
         "        copies = copies_of_points(count_votes(\n"
-        "            estimator, X_private[order], codes[order], points, classes, self.n_blocks_))\n",
+        "            estimator, X_private, codes, points, classes, self.n_blocks_))\n",
         ("PrivateVotesClassifier",),
     ),
 )
