@@ -76,6 +76,7 @@ PROOF_TITLES = {
     "search": "A search for one ε",
     "selection": "The exact draw",
     "subsampling": "Active learning by subsampling",
+    "votes": "Any classifier",
 }
 """Title of each page under docs/proofs that a receipt refers to."""
 

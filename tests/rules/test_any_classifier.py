@@ -83,10 +83,10 @@ class TestCandidates:
         models = candidates(estimator, 4, Y_PUBLIC[:100])
         expected = estimator.fit(PUBLIC[:100], Y_PUBLIC[:100])
         assert (models[0].predict(X) == expected.predict(X)).all()
-        assert 0.85 < models[2].score(X, Y) != models[0].score(X, Y)
-        assert models[1].score(X, Y) < 0.85  # a random labelling
+        assert 0.7 < models[2].score(X, Y) != models[0].score(X, Y)
+        assert models[1].score(X, Y) < 0.7  # a random labelling
         alone = candidates(estimator, 4, Y_PUBLIC[:1])  # one label is not enough
-        assert alone[0].score(X, Y) < 0.85
+        assert alone[0].score(X, Y) < 0.8
 
     def test_failures_are_omitted(self):
         assert 10 < len(candidates(SomeFit(), 50)) < 50
