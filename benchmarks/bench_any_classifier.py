@@ -26,7 +26,7 @@ from skpublicdp import (
 
 TABLES = ("CPS1988", "TV16")
 CLASSIFIERS = {
-    "tree": DecisionTreeClassifier(max_depth=4, min_samples_leaf=20),
+    "tree": DecisionTreeClassifier(max_depth=3),
     "logistic regression": LogisticRegression(),
 }
 N_PRIVATE, SEEDS = 15_000, range(3)

@@ -37,16 +37,27 @@ ALLOWED = {
     ("_internal", "code"): [(4, "one idea per line")],
     ("guarantees", "code"): [(12, "one idea per line")],
     ("mechanisms", "code"): [(6, "one idea per line")],
-    ("rules", "code"): [(6, "one idea per line")],
-    (".", "code"): [(10, "zones and labels of columns are those of public rows")],
+    ("rules", "code"): [
+        (6, "one idea per line"),
+        (392, "any classifier, by a draw among public fits or by votes of blocks"),
+    ],
+    ("rules", "internal docstrings"): [(40, "any classifier")],
+    ("rules", "numbers"): [(6, "any classifier: numbers of blocks, points and copies, labellings")],
+    (".", "code"): [
+        (10, "zones and labels of columns are those of public rows"),
+        (6, "any classifier: seeds of its clones"),
+    ],
+    (".", "internal docstrings"): [(1, "any classifier: seeds of its clones")],
     ("data", "code"): [
         (40, "zones and labels of columns are those of public rows"),
         (72, "the reader of outcomes, which was part of boosting"),
         (33, "records of a service, and predictions of few rows several times as fast"),
         (34, "bounds of outcomes and containers of public rows, which were part of boosting"),
         (9, "frames that share memory"),
+        (14, "predictions of any classifier"),
     ],
     ("data", "internal docstrings"): [
+        (3, "predictions of any classifier"),
         (22, "the reader of outcomes, which was part of boosting"),
         (19, "records, and distinct values of a column"),
         (1, "frames that share memory"),
@@ -71,6 +82,7 @@ ALLOWED = {
     ("accounting", "code"): [
         (49, "one idea per line"),
         (1, "the title of the proof of prediction sets"),
+        (1, "the title of the proof about any classifier"),
     ],
     ("audit", "code"): [(27, "one idea per line")],
     ("hypotheses", "code"): [(92, "one idea per line")],

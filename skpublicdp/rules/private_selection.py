@@ -356,10 +356,13 @@ def random_labels(ranks: Floats, n_classes: int, rng: np.random.Generator) -> Co
     """
     n_rows, n_columns = ranks.shape
     n_used = math.ceil(n_columns ** rng.random())
-    used = ranks[:, rng.choice(n_columns, n_used, replace=False)]  # (n_rows, n_used)
-    cuts = used[rng.integers(n_rows, size=n_used), np.arange(n_used)]
+    columns = rng.choice(n_columns, n_used, replace=False)
+    used = ranks[:, columns]  # (n_rows, n_used)
+    cut_rows = rng.integers(n_rows, size=n_used)
+    cuts = used[cut_rows, np.arange(n_used)]
     is_cut = rng.random(n_used) < 0.5
     terms = np.where(is_cut, np.sign(used - cuts), used)
-    weights = rng.normal(scale=1 / math.sqrt(n_used), size=(n_used, n_classes))
-    scores = terms @ weights + rng.normal(scale=OFFSET_SCALE, size=n_classes)
+    weights = rng.normal(scale=n_used**-0.5, size=(n_used, n_classes))
+    offsets = rng.normal(scale=OFFSET_SCALE, size=n_classes)
+    scores = terms @ weights + offsets
     return scores.argmax(axis=1)

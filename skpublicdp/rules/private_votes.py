@@ -358,11 +358,13 @@ def count_votes(
 
     Row i belongs to block i modulo `n_blocks`, which is independent of all values.
     """
-    votes = np.zeros((len(points), len(classes)), dtype=np.int64)
+    n_points = len(points)
+    votes = np.zeros((n_points, len(classes)), dtype=np.int64)
     for block in range(n_blocks):
-        rows = X[block::n_blocks].copy()
-        labels = block_votes(estimator, rows, codes[block::n_blocks], points, classes, block)
-        votes[np.arange(len(points)), labels] += 1
+        members = slice(block, None, n_blocks)
+        rows = X[members].copy()
+        labels = block_votes(estimator, rows, codes[members], points, classes, block)
+        votes[np.arange(n_points), labels] += 1
     return votes
 
 
@@ -383,9 +385,10 @@ def block_votes(
         """Fit a clone to the block, and return the codes of its predictions."""
         with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
             model = seeded_clone(estimator, seed).fit(X, classes[codes])
-            labels = np.asarray(model.predict(points.copy()))
-        is_label = labels[:, np.newaxis] == classes  # (n_points, n_classes)
-        if is_label.shape != (len(points), len(classes)) or not is_label.any(axis=1).all():
+            labels = model.predict(points.copy())
+        column = np.reshape(labels, (len(points), 1))
+        is_label = column == classes  # (n_points, n_classes)
+        if not is_label.any(axis=1).all():
             raise ValueError  # not seen outside of this function
         return is_label.argmax(axis=1)
 
@@ -408,9 +411,11 @@ def copies_of_points(votes: Integers) -> Integers:
     The numbers are proportional to the votes minus the fewest votes for the point. Each label
     occurs at least once, so the student knows all labels.
     """
-    excess = votes - votes.min(axis=1, keepdims=True)  # (n_points, n_classes)
-    copies = np.rint(excess * (MAX_COPIES / max(excess.max(), 1))).astype(np.int64)
-    best = votes.argmax(axis=0)  # the point with the most votes for each label
-    labels = np.arange(votes.shape[1])
-    copies[best, labels] = np.maximum(copies[best, labels], 1)
+    fewest = votes.min(axis=1, keepdims=True)
+    excess = votes - fewest  # (n_points, n_classes)
+    unit = MAX_COPIES / max(excess.max(), 1)
+    copies = np.rint(unit * excess).astype(np.int64)
+    best_points = votes.argmax(axis=0)  # (n_classes,)
+    for label, point in enumerate(best_points):
+        copies[point, label] = max(copies[point, label], 1)
     return copies

@@ -26,7 +26,15 @@ pytestmark = pytest.mark.skipif(
 
 GUIDES = (
     *("query_release", "boosting", "regression", "public_model", "publish_survey", "reports"),
-    *("hypotheses", "your_own_class", "your_own_classifier", "faq", "how_many_public_rows", "public_rows", "scores"),
+    *(
+        "hypotheses",
+        "your_own_class",
+        "your_own_classifier",
+        "faq",
+        "how_many_public_rows",
+        "public_rows",
+        "scores",
+    ),
     *("selection", "pipelines", "project_budget", "mixed_populations", "few_labels", "scale"),
     *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses", "serving"),
     *(
