@@ -42,8 +42,8 @@ from skpublicdp.typing import Codes, Floats, Integers
 MAX_POINTS = 300
 """Maximum number of public rows that are voted on.
 
-More rows share the same budget, so each has noisier votes. Accuracy is nearly the same for 100 to
-1000 rows of the tables in docs/user_guide/your_own_classifier.md."""
+More rows share the same budget, so each has noisier votes. The accuracy of trees and logistic
+regression was nearly the same for 100 to 1000 rows of three synthetic tables of 8 to 20 columns."""
 
 VOTES_PER_NOISE = 4
 """Number of blocks, as a multiple of the standard deviation of the noise in a vote count."""
