@@ -12,6 +12,8 @@ from skpublicdp.privacy.budget import PrivacyBudget
 from skpublicdp.query_release import PAPQueryRelease
 from skpublicdp.rules.generic_learner import GenericLearnerClassifier
 from skpublicdp.rules.ppm import PPMHalfspaceClassifier
+from skpublicdp.rules.private_selection import PrivateSelectionClassifier
+from skpublicdp.rules.private_votes import PrivateVotesClassifier
 from skpublicdp.rules.semi_private import SemiPrivateClassifier
 
 StatisticsRelease = PAPQueryRelease
@@ -28,6 +30,8 @@ __all__ = [
     "PAPQueryRelease",
     "PPMHalfspaceClassifier",
     "PrivacyBudget",
+    "PrivateSelectionClassifier",
+    "PrivateVotesClassifier",
     "PublicFit",
     "SemiPrivateBoostingClassifier",
     "SemiPrivateBoostingRegressor",

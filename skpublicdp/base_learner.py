@@ -293,6 +293,13 @@ def fit_base(
     raise ValueError(f"{type(estimator).__name__} could not be fitted to its rows{reason_text}")
 
 
+def seeded_clone(estimator: Any, seed: int) -> Any:
+    """Return a clone whose parameters `random_state`, also nested ones, are set to a seed."""
+    copied = clone(estimator)
+    names = [name for name in copied.get_params() if name.rpartition("__")[2] == "random_state"]
+    return copied.set_params(**dict.fromkeys(names, seed))
+
+
 def fit_without_leaks(estimator: Any, X: Floats) -> None:
     """Fit an estimator to private rows in place, suppressing its warnings and error messages."""
     with warnings.catch_warnings():

@@ -18,6 +18,8 @@ from skpublicdp import (
     LabelBoostClassifier,
     PAPQueryRelease,
     PPMHalfspaceClassifier,
+    PrivateSelectionClassifier,
+    PrivateVotesClassifier,
     PublicFit,
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
@@ -84,6 +86,13 @@ ALL = ("y", "X_public", "y_public", "is_public", "groups")
 LEARNERS = {
     "semi_private": Learner(SemiPrivateClassifier, takes(*ALL), streams=True, dated=True),
     "ppm": Learner(PPMHalfspaceClassifier, takes(*ALL)),
+    "selection": Learner(
+        lambda **kw: PrivateSelectionClassifier(n_candidates=4, **kw),
+        takes(*ALL),
+        streams=True,
+        dated=True,
+    ),
+    "votes": Learner(PrivateVotesClassifier, takes(*ALL), streams=True, dated=True),
     "boosting": Learner(
         SemiPrivateBoostingClassifier,
         takes(*ALL),

@@ -23,6 +23,7 @@ ALLOWED = {
     (".", "internal docstrings"): [
         (1, "names of columns after a nameless step of a pipeline"),
         (1, "numbers in queries that stand for bins"),
+        (1, "any classifier: seeds of its clones"),
     ],
     ("_internal", "internal docstrings"): [
         (12, "progress of fits, for a logger and scikit-learn's callbacks"),
@@ -61,13 +62,16 @@ ALLOWED = {
         (2, "progress of fits, for a logger and scikit-learn's callbacks"),
         (6, "one idea per line"),
         (77, "bounds for a declared best error and for public rows from another population"),
+        (392, "any classifier, by a draw among public fits or by votes of blocks"),
     ],
     (".", "code"): [
         (2, "names of columns after a nameless step of a pipeline"),
         (10, "zones and labels of columns are those of public rows"),
+        (6, "any classifier: seeds of its clones"),
     ],
     ("rules", "internal docstrings"): [
         (12, "parameters of these bounds"),
+        (40, "any classifier"),
     ],
     ("data", "code"): [
         (2, "progress of fits, for a logger and scikit-learn's callbacks"),
@@ -76,11 +80,13 @@ ALLOWED = {
         (33, "records of a service, and predictions of few rows several times as fast"),
         (34, "bounds of outcomes and containers of public rows, which were part of boosting"),
         (9, "frames that share memory"),
+        (14, "predictions of any classifier"),
     ],
     ("data", "internal docstrings"): [
         (22, "the reader of outcomes, which was part of boosting"),
         (19, "records, and distinct values of a column"),
         (1, "frames that share memory"),
+        (3, "predictions of any classifier"),
     ],
     ("data", "numbers"): [
         (4, "the reader of outcomes, which was part of boosting"),
@@ -119,6 +125,7 @@ ALLOWED = {
         (49, "one idea per line"),
         (1, "the title of the proof of prediction sets"),
         (1, "the title of the proof of second moments"),
+        (1, "the title of the proof about any classifier"),
     ],
     ("audit", "code"): [
         (27, "one idea per line"),
@@ -254,6 +261,9 @@ ALLOWED = {
         (3, "the Poisson loss for counts"),
         (3, "sizes of a fit of a wide table"),
         (6, "priors and budget of the mean of few outcomes, rows per column"),
+    ],
+    ("rules", "numbers"): [
+        (6, "any classifier: numbers of blocks, points and copies, labellings"),
     ],
 }
 

@@ -81,6 +81,7 @@ PROOF_TITLES = {
     "second_moments": "Second moments",
     "selection": "The exact draw",
     "subsampling": "Active learning by subsampling",
+    "votes": "Any classifier",
 }
 """Title of each page under docs/proofs that a receipt refers to."""
 

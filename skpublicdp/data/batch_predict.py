@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_regressor
 from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp.data.labels import (
     check_comparable,
@@ -17,7 +18,7 @@ from skpublicdp.data.labels import (
     label_column,
     labels_equal,
 )
-from skpublicdp.data.schema import Column
+from skpublicdp.data.schema import Column, Schema
 from skpublicdp.data.streaming import Chunk, RowSource, as_rows, is_streamed
 from skpublicdp.data.tables import Table
 from skpublicdp.data.validation import (
@@ -136,6 +137,44 @@ class StreamedScoreMixin(ScoreMixin):
     def _rule(self) -> Rule:
         """Return the function that maps a `Table` of rows to predictions."""
         raise NotImplementedError
+
+
+class FittedClassifierMixin(StreamedScoreMixin):
+    """Mixin that predicts with a fitted classifier of numeric rows, `estimator_`.
+
+    The rows are encoded by the schema of the fit, `_schema`, and clipped to its bounds, since the
+    classifier might fail far outside the range of public rows.
+    """
+
+    _numeric = True
+    estimator_: Any
+    _schema: Schema
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like of float, shape (n, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            A label of `classes_` for each row.
+        """
+        return predict_batches(self, X, self._rule(), numeric=True)
+
+    def _rule(self, method: str = "predict") -> Rule:
+        """Return a function that calls a method of the fitted classifier."""
+        check_is_fitted(self)
+        predict, schema = getattr(self.estimator_, method), self._schema
+        return lambda table: predict(schema.encode(table, clamp=True))
+
+    @property
+    def _columns_at_fit(self) -> Sequence[Column]:
+        """Return the columns that were passed to `fit`, with their names and types."""
+        return self._schema.columns
 
 
 def _schema_columns(estimator: Any) -> Sequence[Column]:

@@ -12,6 +12,7 @@ from skpublicdp import (
     LabelBoostClassifier,
     PAPQueryRelease,
     PrivacyBudget,
+    PrivateVotesClassifier,
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
 )
@@ -144,6 +145,7 @@ def test_entries_of_fits_follow_the_schema():
         SemiPrivateClassifier(max_rows_per_group=2, random_state=0).fit(
             X, y, X_public=public, groups=people
         ),
+        PrivateVotesClassifier(random_state=0).fit(X, y, X_public=public),
         SemiPrivateBoostingClassifier(delta=1e-6, budget=budget, random_state=0).fit(
             X, y, X_public=public
         ),

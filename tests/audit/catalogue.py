@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.audit.case import Case
 from tests.audit.learner_cases import (
+    any_classifier_cases,
     boosting_cases,
     label_efficient_cases,
     label_privacy_cases,
@@ -26,6 +27,7 @@ def catalogue() -> list[Case]:
         *linear_cases(),
         *label_efficient_cases(),
         *label_privacy_cases(),
+        *any_classifier_cases(),
         *sanitizer_cases(),
         *release_cases(),
         *frame_cases(),

@@ -12,6 +12,8 @@ from sklearn.tree import DecisionTreeClassifier
 from skpublicdp import (
     GenericLearnerClassifier,
     PPMHalfspaceClassifier,
+    PrivateSelectionClassifier,
+    PrivateVotesClassifier,
     PublicFit,
     SemiPrivateClassifier,
 )
@@ -45,7 +47,12 @@ from tests.audit.case import (
     WIDE_ROWS,
     Case,
 )
-from tests.audit.subjects import LabelsOfFixedRows, RiskScore, RowSampledBoosting
+from tests.audit.subjects import (
+    CarelessClassifier,
+    LabelsOfFixedRows,
+    RiskScore,
+    RowSampledBoosting,
+)
 
 
 def _make_rule(hypotheses: Any, **settings: Any) -> Callable[[], Any]:
@@ -390,6 +397,38 @@ def label_efficient_cases() -> list[Case]:
              BITS, 2, LABELS, labelled_first(1, 2), max_fits=800),
         Case("LabelBoostClassifier, persons", make_label_boost(max_rows_per_group=2),
              BITS, 2, LABELS, labelled_first(2, 4), 2, max_fits=400),
+    ]  # fmt: skip
+
+
+def any_classifier_cases() -> list[Case]:
+    """Return the audit cases of learners that make any classifier private."""
+
+    def make_votes(estimator: Any, **settings: Any) -> Callable[[], Any]:
+        """Return a function that makes a `PrivateVotesClassifier`, by default of three blocks."""
+        settings = {"n_blocks": 3, **settings}
+        return lambda: PrivateVotesClassifier(estimator, classes=LABELS, **settings)
+
+    line: dict[str, Any] = {"labels": LABELS, "fit_params": {"X_public": PUBLIC_LINE}}
+    labelled = {"X_public": CORNERS, "y_public": np.array([0, 1, -1, 1])}
+    stump = DecisionTreeClassifier(max_depth=1)
+    return [
+        Case("PrivateSelectionClassifier",
+             lambda: PrivateSelectionClassifier(stump, n_candidates=3, classes=LABELS),
+             LINE, 2, **line, max_fits=400),
+        Case("PrivateSelectionClassifier, labelled public rows",
+             lambda: PrivateSelectionClassifier(stump, n_candidates=4, classes=LABELS),
+             PLANE, 2, LABELS, labelled, max_fits=400),
+        Case("PrivateSelectionClassifier, persons",
+             lambda: PrivateSelectionClassifier(
+                 stump, n_candidates=3, classes=LABELS, max_rows_per_group=2),
+             BITS, 1, **line, rows_per_person=2, max_fits=400),
+        Case("PrivateVotesClassifier", make_votes(stump), LINE, 6, **line),
+        Case("PrivateVotesClassifier, pure", make_votes(stump, delta=0),
+             PLANE, 6, LABELS, labelled),
+        Case("PrivateVotesClassifier, careless classifier", make_votes(CarelessClassifier()),
+             LINE, 6, **line),
+        Case("PrivateVotesClassifier, persons", make_votes(stump, max_rows_per_group=2),
+             LINE, 4, **line, rows_per_person=2),
     ]  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +50,28 @@ class PublishedScore:
         self.score_ = self.release(np.asarray(X)[:, 0], y, **self.settings)
         self.privacy_ = self.score_.privacy_
         return self
+
+
+class CarelessClassifier(ClassifierMixin, BaseEstimator):
+    """Classifier that quotes its rows in errors, warnings and output, and changes them."""
+
+    def fit(self, X: Any, y: Any) -> CarelessClassifier:
+        """Store the rows, and fail if one of them has a 2."""
+        print(X, file=sys.stdout if len(X) % 2 else sys.stderr)
+        warnings.warn(f"{X}", stacklevel=2)
+        if (X == 2).any():
+            raise RuntimeError(f"{X} has a 2")
+        self.classes_ = np.unique(y)
+        self.shift_ = X.mean() - y.mean()
+        X[:], y[:] = 0, y[0]
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predict the labels of rows, some of which are not labels, and change the rows."""
+        labels = np.where(X[:, 0] > 1, 7, X[:, 0] > self.shift_) if self.shift_ > 0.4 else None
+        labels = (X[:, 0] > self.shift_).astype(int) if labels is None else labels
+        X += self.shift_
+        return labels
 
 
 class ScoreClassifier:

@@ -1,6 +1,7 @@
 """scikit-learn's own checks, over every public estimator, with no expected failures."""
 
 import pytest
+from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from skpublicdp import (
@@ -8,6 +9,8 @@ from skpublicdp import (
     LabelBoostClassifier,
     PAPQueryRelease,
     PPMHalfspaceClassifier,
+    PrivateSelectionClassifier,
+    PrivateVotesClassifier,
     PublicFit,
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
@@ -37,6 +40,9 @@ ESTIMATORS = [
     SubsamplingActiveLearner(transcript_private=True),
     QuantileSanitizer(),
     PPMHalfspaceClassifier(),
+    PrivateSelectionClassifier(n_candidates=10),
+    PrivateVotesClassifier(),
+    PrivateVotesClassifier(DecisionTreeClassifier(max_depth=3), delta=0.0),
     PublicFit(),
     PAPQueryRelease(),
     PAPQueryRelease(method="pmw"),

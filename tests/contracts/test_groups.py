@@ -25,6 +25,8 @@ from skpublicdp import (
     PAPQueryRelease,
     PPMHalfspaceClassifier,
     PrivacyBudget,
+    PrivateSelectionClassifier,
+    PrivateVotesClassifier,
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
@@ -212,6 +214,8 @@ MASK = np.arange(N) % 4 == 0
 ESTIMATORS = [
     SemiPrivateClassifier(random_state=0),
     PPMHalfspaceClassifier(max_halfspaces=50, random_state=0),
+    PrivateSelectionClassifier(n_candidates=4, random_state=0),
+    PrivateVotesClassifier(n_blocks=20, random_state=0),
     GenericLearnerClassifier(random_state=0),
     QuantileSanitizer(random_state=0),
     SemiPrivateBoostingClassifier(random_state=0),

@@ -17,6 +17,8 @@ from skpublicdp import (
     GenericLearnerClassifier,
     PAPQueryRelease,
     PPMHalfspaceClassifier,
+    PrivateSelectionClassifier,
+    PrivateVotesClassifier,
     PublicFit,
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
@@ -477,6 +479,8 @@ CLASSIFIERS = [
     SemiPrivateClassifier(Stumps(), random_state=0),
     GenericLearnerClassifier(random_state=0),
     PPMHalfspaceClassifier(random_state=0),
+    PrivateSelectionClassifier(n_candidates=4, random_state=0),
+    PrivateVotesClassifier(random_state=0),
 ]
 BY_CLASSIFIER = pytest.mark.parametrize(
     "classifier", CLASSIFIERS, ids=lambda value: type(value).__name__

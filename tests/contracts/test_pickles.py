@@ -63,7 +63,8 @@ def through_joblib(model):
 def trusted_types(model):
     """Return the types in a file of skops, as the FAQ says: nothing else has to be trusted."""
     skops = pytest.importorskip("skops.io")
-    of_public_models = {"sklearn", "functools"} if hasattr(model, "public_model_") else set()
+    contains_models = any(hasattr(model, name) for name in ("public_model_", "estimator_"))
+    of_public_models = {"sklearn", "functools"} if contains_models else set()
     types = skops.get_untrusted_types(data=skops.dumps(model))
     assert {name.split(".")[0] for name in types} <= {"skpublicdp", "fractions", *of_public_models}
     return types

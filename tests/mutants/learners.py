@@ -323,4 +323,50 @@ MUTANTS = (
         "            positions = np.argsort(y, kind='stable')[:n_public]\n",
         ("LabelPrivateClassifier, private estimator",),
     ),
+    Mutant(
+        "candidates fitted to private rows",
+        STRUCTURE,
+        "rules/private_selection.py",
+        "PublicRows(rows.X_public, ",
+        "PublicRows(rows.to_arrays()[0], ",
+        ("PrivateSelectionClassifier",),
+    ),
+    Mutant(
+        "votes on many points with the sensitivity of one",
+        SENSITIVITY,
+        "rules/private_votes.py",
+        "Sensitivity(2 * len(points), 2 * len(points))",
+        "Sensitivity(2, 2)",
+        ("PrivateVotesClassifier",),
+    ),
+    Patch(
+        "blocks of rows that depend on the order of values",
+        SENSITIVITY,
+        "count_votes",
+        """def replacement(estimator, X, codes, points, classes, n_blocks):
+    order = np.lexsort((codes, X[:, 0]))
+    return original(estimator, X[order], codes[order], points, classes, n_blocks)
+""",
+        ("PrivateVotesClassifier",),
+    ),
+    Mutant(
+        "an error of a classifier on a block of private rows",
+        LEAK,
+        "rules/private_votes.py",
+        "    return votes if failure is None else frequent\n",
+        """    if failure is not None:
+        raise failure
+    return votes
+""",
+        ("PrivateVotesClassifier, careless classifier",),
+    ),
+    Mutant(
+        "a student of the exact votes",
+        UNPAID,
+        "rules/private_votes.py",
+        "        copies = copies_of_points(self.votes_)\n",
+        "        copies = copies_of_points(count_votes(\n"
+        "            estimator, X_private, codes, points, classes, self.n_blocks_))\n",
+        ("PrivateVotesClassifier",),
+    ),
 )

@@ -139,6 +139,8 @@ ESTIMATORS = {
     "boosting",
     "rules.generic_learner",
     "rules.ppm",
+    "rules.private_selection",
+    "rules.private_votes",
     "preprocessing",
     "query_release",
 }

@@ -26,7 +26,16 @@ pytestmark = pytest.mark.skipif(
 
 GUIDES = (
     *("query_release", "boosting", "regression", "public_model", "publish_survey", "reports"),
-    *("hypotheses", "your_own_class", "faq", "how_many_public_rows", "public_rows", "scores"),
+    *(
+        "hypotheses",
+        "your_own_class",
+        "your_own_classifier",
+        "label_privacy",
+        "faq",
+        "how_many_public_rows",
+        "public_rows",
+        "scores",
+    ),
     *("selection", "pipelines", "project_budget", "mixed_populations", "few_labels", "scale"),
     *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses", "serving"),
     *(
@@ -45,7 +54,8 @@ GUIDES = (
 PROOFS = (
     *("budgets", "generic_learner", "gaussian", "label_boost", "lower_bounds"),
     *("marginals", "mixtures", "moments", "multiplicative_weights", "plans", "scores", "search"),
-    *("prediction_sets", "second_moments", "selection", "subsampling", "tables"),
+    *("label_privacy", "prediction_sets", "second_moments", "selection", "subsampling"),
+    *("tables", "votes"),
 )
 PAGES = {name: ROOT / "docs" / "user_guide" / f"{name}.md" for name in GUIDES}
 PAGES |= {name: ROOT / "docs" / f"{name}.md" for name in ("limitations", "comparison")}
