@@ -180,6 +180,7 @@ LINES = (
     ("stacking", "MAX_GROWTH", "public model", {"1": 1.0, "4": 4.0}),
     ("stacking", "LENGTH_QUANTILE", "public model", {"0.8": 0.8, "1": 1.0}),
     ("public_model", "SLOPE_DEVIATION", "public model", {"0.1": 0.1}),
+    ("public_model", "WEIGHT_DEVIATION", "public model", {"equal": 0.001, "1": 1.0}),
     ("public_model", "N_FOLDS", "public model", {"10": 10}),
     ("public_model", "MIN_PROBABILITY", "public model", {"0.05": 0.05}),
     ("binner", "MAX_CATEGORIES", "little", {"16": 16}),
