@@ -217,6 +217,7 @@ LINES = (
         "linear stage",
         {"1/3": Fraction(1, 3), "9/10": Fraction(9, 10)},
     ),
+    ("linear_stage", "MIN_ROWS_PER_COLUMN_BESIDE_LINEAR", "linear stage", {"0": 0, "30": 30}),
     ("budget_split", "MIN_NUMERIC_COLUMNS", "linear stage", {"none": 10**6}),
     # Newton boosting
     ("loss", "MAX_RESIDUAL_DEVIATIONS", "regression, much", {"1.5": 1.5, "3": 3.0, "no": 100.0}),

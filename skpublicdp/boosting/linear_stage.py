@@ -37,7 +37,7 @@ which boosting is fitted beside a linear model (ablation: "linear stage")."""
 
 MIN_ROWS_PER_COLUMN_BESIDE_LINEAR = 10
 """Smallest number of private rows per column at which boosting is fitted beside a linear model.
-With fewer rows, a bin of a histogram has less than one row."""
+With fewer rows, a bin of a histogram has less than one row (ablation: "linear stage")."""
 
 
 @dataclass(frozen=True, eq=False)
