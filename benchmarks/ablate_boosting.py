@@ -180,6 +180,7 @@ LINES = (
     ("stacking", "MAX_GROWTH", "public model", {"1": 1.0, "4": 4.0}),
     ("stacking", "LENGTH_QUANTILE", "public model", {"0.8": 0.8, "1": 1.0}),
     ("public_model", "SLOPE_DEVIATION", "public model", {"0.1": 0.1}),
+    ("public_model", "WEIGHT_DEVIATION", "public model", {"equal": 0.001, "1": 1.0}),
     ("public_model", "N_FOLDS", "public model", {"10": 10}),
     ("public_model", "MIN_PROBABILITY", "public model", {"0.05": 0.05}),
     ("binner", "MAX_CATEGORIES", "little", {"16": 16}),
@@ -216,6 +217,7 @@ LINES = (
         "linear stage",
         {"1/3": Fraction(1, 3), "9/10": Fraction(9, 10)},
     ),
+    ("linear_stage", "MIN_ROWS_PER_COLUMN_BESIDE_LINEAR", "linear stage", {"0": 0, "30": 30}),
     ("budget_split", "MIN_NUMERIC_COLUMNS", "linear stage", {"none": 10**6}),
     # Newton boosting
     ("loss", "MAX_RESIDUAL_DEVIATIONS", "regression, much", {"1.5": 1.5, "3": 3.0, "no": 100.0}),

@@ -245,9 +245,12 @@ ALLOWED = {
         (60, "the mean of few outcomes is released more accurately and shrunk"),
         (10, "few rows per column do not switch to Newton boosting"),
         (60, "a linear model is fitted before boosting of many numbers, and is part of its JSON"),
+        (58, "a forest in the default public model, and weights by held-out labels"),
+        (6, "few rows per column are not boosted, and a tiny epsilon falls back to trees"),
     ],
     ("boosting", "dense functions"): [
         (6, "formulas of shrunk covariances and of the pooled mean"),
+        (1, "margins of three public models"),
     ],
     ("boosting", "internal docstrings"): [
         (33, "a loss answers all questions that depend on it"),
@@ -256,11 +259,13 @@ ALLOWED = {
         (5, "what the receipt says of a private model that is renewed"),
         (56, "covariances of few public rows are shrunk"),
         (10, "the mean of few outcomes is released more accurately and shrunk"),
+        (5, "a forest in the default public model, and weights by held-out labels"),
     ],
     ("boosting", "numbers"): [
         (3, "the Poisson loss for counts"),
         (3, "sizes of a fit of a wide table"),
         (6, "priors and budget of the mean of few outcomes, rows per column"),
+        (1, "rows per column of boosting beside a linear model"),
     ],
     ("rules", "numbers"): [
         (6, "any classifier: numbers of blocks, points and copies, labellings"),

@@ -76,10 +76,10 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         model or a published score, is used unchanged. Its prediction for a row must depend on this
         row alone. It must have been trained without the private rows, or with privacy: the ε of its
         fit then adds up with that of this fit. An unfitted
-        estimator is cross-fitted to the labelled public rows. ``"auto"`` cross-fits the average of
-        gradient boosting and a linear model, provided that at least 30 public rows have labels, two
-        or more of each of two labels, no monotone constraint is set and `method` is not
-        ``"votes"``. With ``None``, no public model
+        estimator is cross-fitted to the labelled public rows. ``"auto"`` cross-fits a weighted
+        sum of gradient boosting, a linear model and a random forest, provided that at least 30
+        public rows have labels, two or more of each of two labels, no monotone constraint is set
+        and `method` is not ``"votes"``. With ``None``, no public model
         is used.
     n_jobs : int, default=None
         Number of threads. The results do not depend on this number.
@@ -113,7 +113,7 @@ class SemiPrivateBoostingClassifier(StreamedScoreMixin, ClassifierMixin, SemiPri
         Mean absolute deviation of each column's contribution over the public rows. One-hot columns
         that are treated as a single categorical column share the importance of this column.
     public_model_ : estimator, tuple of estimators, or None
-        The fitted public model or, with ``"auto"``, the two fitted models.
+        The fitted public model or, with ``"auto"``, the three fitted models.
     public_weight_, linear_weight_, boosting_weight_ : float
         Weights of the margins of the public, the linear and the boosted model.
     drift_ : float or None

@@ -44,6 +44,7 @@ from skpublicdp.boosting.training_data import TrainingData
 from skpublicdp.data.outcomes import TARGET_LEVELS
 from skpublicdp.exceptions import TooFewRowsWarning, warn
 from skpublicdp.hypotheses.trees import TreeCover
+from skpublicdp.linear.linear_fit import NoiseTooLargeError
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.privacy.stage_budget import StageBudget, make_stage_budget
 
@@ -102,8 +103,11 @@ def fit_boosting(training: TrainingData, ledger: Ledger, options: FitOptions) ->
     if training.dataset is None:
         fitted = _fit_terms(training, ledger, budget, options)
     elif linear_model_suffices(training, ledger, budget):
-        training = with_linear_model(training, ledger, budget)
-        fitted = linear_model_alone(training)
+        try:
+            training = with_linear_model(training, ledger, budget)
+            fitted = linear_model_alone(training)
+        except NoiseTooLargeError:  # trees alone may be affordable
+            fitted = _fit_terms(replace(training, dataset=None), ledger, budget, options)
     else:
         training = with_linear_model(training, ledger, budget.fraction(LINEAR_SHARE))
         budget = budget.fraction(1 - LINEAR_SHARE)

@@ -35,6 +35,10 @@ MIN_ROWS_PER_NOISE_BESIDE_LINEAR = 150
 """Smallest ratio of the number of rows to the noise, as in `budget_split.MIN_ROWS_PER_NOISE`, at
 which boosting is fitted beside a linear model (ablation: "linear stage")."""
 
+MIN_ROWS_PER_COLUMN_BESIDE_LINEAR = 10
+"""Smallest number of private rows per column at which boosting is fitted beside a linear model.
+With fewer rows, a bin of a histogram has less than one row (ablation: "linear stage")."""
+
 
 @dataclass(frozen=True, eq=False)
 class LinearStage(PublicModel):
@@ -85,9 +89,10 @@ class LinearStage(PublicModel):
 
 def linear_model_suffices(training: TrainingData, ledger: Ledger, budget: StageBudget) -> bool:
     """Indicate whether the noise of histograms of all columns hides what a linear model lacks."""
-    columns = ledger.for_person(count_sensitivity(len(training.rows.columns)))
-    noise = math.sqrt(budget.variance(columns))
-    return training.rows.n < MIN_ROWS_PER_NOISE_BESIDE_LINEAR * noise
+    n, n_columns = training.rows.n, len(training.rows.columns)
+    noise = math.sqrt(budget.variance(ledger.for_person(count_sensitivity(n_columns))))
+    has_few_rows = n < MIN_ROWS_PER_COLUMN_BESIDE_LINEAR * n_columns
+    return has_few_rows or n < MIN_ROWS_PER_NOISE_BESIDE_LINEAR * noise
 
 
 def with_linear_model(training: TrainingData, ledger: Ledger, budget: StageBudget) -> TrainingData:

@@ -17,7 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logit, xlogy
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 from sklearn.linear_model import LogisticRegression, PoissonRegressor, RidgeCV
 
 from skpublicdp.accounting import Sensitivity
@@ -33,6 +38,17 @@ from skpublicdp.boosting.model import (
 )
 from skpublicdp.data.outcomes import TARGET_LEVELS
 from skpublicdp.typing import Floats
+
+FOREST = {
+    "n_estimators": 50,
+    "min_samples_leaf": 3,
+    "max_leaf_nodes": 128,
+    "max_features": "sqrt",
+    "oob_score": True,
+    "n_jobs": 1,  # the sum over trees has a fixed order in one thread
+    "random_state": 0,
+}
+"""Settings of the forest in the default public model."""
 
 
 class OutcomeRange(NamedTuple):
@@ -238,10 +254,11 @@ class Loss(ABC):
         """Return the margins of the linear model of `public_estimators`, given its scores."""
         return self.margins_of_means(scores)
 
-    def public_estimators(self, **settings: Any) -> tuple[Any, Any]:
-        """Return gradient boosting with given settings and a linear model, both unfitted."""
+    def public_estimators(self, **settings: Any) -> tuple[Any, Any, Any]:
+        """Return gradient boosting with given settings, a linear model and a forest, unfitted."""
         trees = HistGradientBoostingClassifier(**settings)
-        return trees, LogisticRegression(C=0.01, max_iter=1000)
+        forest = RandomForestClassifier(**FOREST)
+        return trees, LogisticRegression(C=0.01, max_iter=1000), forest
 
     def output_scale(self, bounds: tuple[float, float] | None) -> tuple[float, float]:
         """Return the change in the output per unit of margin, and the output of margin 0."""
@@ -450,9 +467,10 @@ class SquaredLoss(OutcomeLoss):
         low, high = bounds
         return (high - low) / 4, (low + high) / 2
 
-    def public_estimators(self, **settings: Any) -> tuple[Any, Any]:
-        """Return gradient boosting and ridge regression, both unfitted."""
-        return HistGradientBoostingRegressor(**settings), RidgeCV(alphas=np.logspace(-1, 4, 11))
+    def public_estimators(self, **settings: Any) -> tuple[Any, Any, Any]:
+        """Return gradient boosting, ridge regression and a forest, unfitted."""
+        trees, forest = HistGradientBoostingRegressor(**settings), RandomForestRegressor(**FOREST)
+        return trees, RidgeCV(alphas=np.logspace(-1, 4, 11)), forest
 
     def log_likelihood(self, means: Floats, outcomes: Floats) -> float:
         """Return the normal log-likelihood for the most likely variance."""
@@ -675,10 +693,10 @@ class PoissonLoss(OutcomeLoss):
         margins = scores + math.log(2)
         return np.clip(margins, *self.link(np.array([1 / TARGET_LEVELS, 1.0])))
 
-    def public_estimators(self, **settings: Any) -> tuple[Any, Any]:
-        """Return gradient boosting and linear regression with the Poisson deviance, unfitted."""
+    def public_estimators(self, **settings: Any) -> tuple[Any, Any, Any]:
+        """Return boosting and linear regression with the Poisson deviance, and a forest."""
         trees = HistGradientBoostingRegressor(loss="poisson", **settings)
-        return trees, PoissonRegressor(alpha=0.01, max_iter=1000)
+        return trees, PoissonRegressor(alpha=0.01, max_iter=1000), RandomForestRegressor(**FOREST)
 
     def output_scale(self, bounds: tuple[float, float] | None) -> tuple[float, float]:
         """Return the scale of logarithms of mean outcomes."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -304,31 +304,46 @@ MAX_CUT = 1e150
 finite."""
 
 
+MAX_STANDARDISED = 1e30
+"""Bound on standardised numbers, because forests compute in single precision."""
+
+
 @dataclass(frozen=True, eq=False)
 class DefaultPublicModel(PublicModel):
-    """Mean of the margins of gradient boosting and a linear model, both fitted to public rows."""
+    """Weighted sum of the margins of three models of public rows.
+
+    Gradient boosting finds interactions, a linear model needs few rows, and a forest averages trees
+    that are deeper than those of gradient boosting.
+    """
 
     trees: Any  # fitted gradient boosting
     linear: Any  # fitted linear model of standardised columns
+    forest: Any  # fitted forest of standardised columns, or None for a fold
+    weights: Floats  # (n_members,)
     binner: Binner
     # (n_columns,): whether a column had values in the training data of gradient boosting. Columns
     # that had no values are ignored.
     has_values: Mask
-    # (n_design_columns,): means and standard deviations of the columns in the linear model
+    # (n_design_columns,): means and standard deviations of the columns of the design
     centres: Floats
     widths: Floats
     target: TargetScale  # target of the margins
 
     @property
     def estimator(self) -> Any:
-        """Both estimators."""
-        return self.trees, self.linear
+        """All estimators."""
+        return self.trees, self.linear, self.forest
 
     @classmethod
     def fit(
-        cls, binner: Binner, rows: Floats, outcomes: Floats, target: TargetScale
+        cls,
+        binner: Binner,
+        rows: Floats,
+        outcomes: Floats,
+        target: TargetScale,
+        has_forest: bool = True,
     ) -> DefaultPublicModel:
-        """Return the model after fitting it to the labelled public rows.
+        """Return the model with equal weights, after fitting it to the labelled public rows.
 
         Parameters
         ----------
@@ -338,12 +353,14 @@ class DefaultPublicModel(PublicModel):
             Label codes, or outcomes between 0 and 1.
         target : TargetScale
             Target of the margins.
+        has_forest : bool, default=True
+            Whether there is a forest.
         """
         features = _tree_features(binner, rows)
         has_values: Mask = ~np.all(np.isnan(features), axis=0)
         features[:, ~has_values] = 0.0  # gradient boosting does not accept columns without values
         is_categorical = [bins.column.categorical for bins in binner.columns]
-        trees, linear = target.loss.public_estimators(
+        trees, linear, forest = target.loss.public_estimators(
             learning_rate=0.07,
             max_iter=40,
             max_leaf_nodes=8,
@@ -356,20 +373,33 @@ class DefaultPublicModel(PublicModel):
         design = _linear_design(binner, rows)
         centres, widths = design.mean(axis=0), design.std(axis=0)
         widths[widths == 0] = 1.0
-        linear.fit((design - centres) / widths, outcomes)
-        return cls(trees, linear, binner, has_values, centres, widths, target)
+        standardised = _standardised(design, centres, widths)
+        linear.fit(standardised, outcomes)
+        fitted_forest = forest.fit(standardised, outcomes) if has_forest else None
+        equal = np.full(3, 1 / 3)
+        return cls(trees, linear, fitted_forest, equal, binner, has_values, centres, widths, target)
 
     def predict_margins(self, rows: Floats) -> Floats:
-        """For each row, return the mean of the margins of the two models."""
-        if not len(rows):
-            return np.empty((self.target.loss.n_targets, 0))
-        target = self.target
+        """For each row, return the weighted sum of the margins of the models."""
+        margins = np.zeros((self.target.loss.n_targets, len(rows)))
+        if len(rows):
+            for weight, member in zip(self.weights, self.margins_of_members(rows), strict=True):
+                margins += weight * member
+        return margins
+
+    def margins_of_members(self, rows: Floats) -> list[Floats]:
+        """Return the margins of one or more rows according to each model."""
         features = _tree_features(self.binner, rows)
         features[:, ~self.has_values] = 0.0
-        scores = self._linear_scores(rows)
-        if target.classes is None:
-            tree_margins = target.loss.margins_of_means(self.trees.predict(features)[None])
-            return (tree_margins + target.loss.margins_of_linear_model(scores)) / 2
+        design = _linear_design(self.binner, rows)
+        standardised = _standardised(design, self.centres, self.widths)
+        scores = self._linear_scores(standardised)
+        has_forest, loss = self.forest is not None, self.target.loss
+        if self.target.classes is None:
+            means = [self.trees.predict(features)]
+            means += [self.forest.predict(standardised)] if has_forest else []
+            tree_margins, *forest_margins = (loss.margins_of_means(mean[None]) for mean in means)
+            return [tree_margins, loss.margins_of_linear_model(scores), *forest_margins]
 
         if len(scores) == 1:
             scores = np.array([np.zeros(len(rows)), scores[0]])
@@ -377,18 +407,26 @@ class DefaultPublicModel(PublicModel):
         total = np.zeros(len(rows))
         for exponential in exponentials:  # in a fixed order, independent of the row's position
             total += exponential
-        tree_probabilities = self.trees.predict_proba(features)
-        linear_probabilities = (exponentials / total).T
+        members = [(self.trees, self.trees.predict_proba(features))]
+        members += [(self.linear, (exponentials / total).T)]
+        if has_forest:
+            members += [(self.forest, self.forest.predict_proba(standardised))]
+        return [self._margins_of_classes(model, shares) for model, shares in members]
 
-        codes = np.arange(len(target.classes))
-        tree_classes = np.asarray(self.trees.classes_, dtype=np.intp)
-        linear_classes = np.asarray(self.linear.classes_, dtype=np.intp)
-        tree_columns = columns_of_classes(tree_probabilities, tree_classes, codes)
-        linear_columns = columns_of_classes(linear_probabilities, linear_classes, codes)
-        tree_margins = target.margins_of_probabilities(tree_columns)
-        return (tree_margins + target.margins_of_probabilities(linear_columns)) / 2
+    def out_of_bag_margins(self) -> Floats:
+        """Return the margins of the training rows according to trees fitted without these rows."""
+        if self.target.classes is None:
+            return self.target.loss.margins_of_means(self.forest.oob_prediction_[None])
+        return self._margins_of_classes(self.forest, self.forest.oob_decision_function_)
 
-    def _linear_scores(self, rows: Floats) -> Floats:
+    def _margins_of_classes(self, model: Any, probabilities: Floats) -> Floats:
+        """Return margins for all classes, given the probabilities of the classes of a model."""
+        assert self.target.classes is not None
+        of = np.asarray(model.classes_, dtype=np.intp)
+        columns = columns_of_classes(probabilities, of, np.arange(len(self.target.classes)))
+        return self.target.margins_of_probabilities(columns)
+
+    def _linear_scores(self, standardised: Floats) -> Floats:
         """Return the scores of the linear model, shape (n_scores, n).
 
         The products are added column by column, so that the score of a row does not depend on its
@@ -396,13 +434,16 @@ class DefaultPublicModel(PublicModel):
         """
         coefficients = np.atleast_2d(self.linear.coef_)
         intercepts = np.atleast_1d(self.linear.intercept_)
-        scores = np.repeat(intercepts[:, None].astype(np.float64), len(rows), axis=1)
-        design = _linear_design(self.binner, rows)
-        for values, centre, width, weights in zip(
-            design.T, self.centres, self.widths, coefficients.T, strict=True
-        ):
-            scores += weights[:, None] * ((values - centre) / width)
+        n = len(standardised)
+        scores = np.repeat(intercepts[:, None].astype(np.float64), n, axis=1)
+        for values, weights in zip(standardised.T, coefficients.T, strict=True):
+            scores += weights[:, None] * values
         return scores
+
+
+def _standardised(design: Floats, centres: Floats, widths: Floats) -> Floats:
+    """Return the columns of a design, standardised and bounded."""
+    return np.clip((design - centres) / widths, -MAX_STANDARDISED, MAX_STANDARDISED)
 
 
 def _tree_features(binner: Binner, rows: Floats) -> Floats:
@@ -449,7 +490,11 @@ SLOPE_DEVIATION = 0.5
 is 1."""
 
 MAX_SLOPE = 3.0
-"""Largest slope."""
+"""Largest slope, and largest weight of a member of the default public model."""
+
+WEIGHT_DEVIATION = 0.25
+"""Prior standard deviation of the weight of a member of the default public model, whose mean is 1/3
+(ablation: "public model")."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -498,11 +543,7 @@ def make_public_margins(
         if public_labels is None or codes is None or not _are_enough(codes, target):
             return None
 
-        def fit_default(X: Floats, outcomes: Floats) -> PublicModel:
-            """Return the default model, fitted to the labelled rows."""
-            return DefaultPublicModel.fit(binner, X, outcomes, target)
-
-        return _cross_fitted(fit_default, rows, public_labels, codes, target)
+        return _stacked(binner, rows, public_labels, codes, target)
     check_kind(parameter, target)
     if is_fitted(parameter):
         model = EstimatorModel(parameter, schema, target)
@@ -571,6 +612,41 @@ def _cross_fitted(
     margins[:, public_labels.rows] = out_of_fold
     slope = _slope(margins, public_labels, target)
     return PublicMargins(model, slope, to_integers(slope * margins))
+
+
+def _stacked(
+    binner: Binner,
+    rows: Floats,
+    public_labels: PublicLabels,
+    codes: Floats,  # (k,)
+    target: TargetScale,
+) -> PublicMargins:
+    """Return the default model, with weights that suit held-out labels, and its margins."""
+    labelled = rows[public_labels.rows]
+    model = DefaultPublicModel.fit(binner, labelled, codes, target)
+    out_of_fold = np.empty((3, target.loss.n_targets, len(codes)))
+    out_of_fold[2] = model.out_of_bag_margins()  # saves the time of fitting a forest to each fold
+    folds = make_folds(codes)
+    for fold in range(folds.max() + 1):
+        is_held_out = folds == fold
+        fold_model = DefaultPublicModel.fit(
+            binner, labelled[~is_held_out], codes[~is_held_out], target, has_forest=False
+        )
+        out_of_fold[:2, :, is_held_out] = fold_model.margins_of_members(labelled[is_held_out])
+
+    def loss(weights: Floats) -> float:
+        """Return the negative log posterior density of weights."""
+        of_labelled = np.tensordot(weights, out_of_fold, axes=1)
+        means = target.loss.mean(to_integers(of_labelled).astype(np.int64))
+        likelihood = target.loss.log_likelihood(means, public_labels.outcomes)
+        distances = (weights - model.weights) / WEIGHT_DEVIATION
+        return float((distances**2).sum() / 2 - likelihood)
+
+    found = minimize(loss, model.weights, method="Powell", bounds=[(0.0, MAX_SLOPE)] * 3)
+    model = replace(model, weights=found.x)
+    margins = model.predict_margins(rows)
+    margins[:, public_labels.rows] = np.tensordot(found.x, out_of_fold, axes=1)
+    return PublicMargins(model, 1.0, to_integers(margins))
 
 
 def make_folds(codes: Floats) -> NDArray[np.intp]:

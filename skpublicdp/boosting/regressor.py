@@ -88,9 +88,10 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         model or a published score, is used unchanged. Its prediction for a row must depend on this
         row alone. It must have been trained without the private rows, or with privacy: the ε of its
         fit then adds up with that of this fit. An unfitted
-        estimator is cross-fitted to the public rows with outcomes. ``"auto"`` cross-fits the
-        average of gradient boosting and a linear model, provided that at least 30 public rows have
-        outcomes, which vary, and no monotone constraint is set. ``None`` uses no model.
+        estimator is cross-fitted to the public rows with outcomes. ``"auto"`` cross-fits a
+        weighted sum of gradient boosting, a linear model and a random forest, provided that at
+        least 30 public rows have outcomes, which vary, and no monotone constraint is set. ``None``
+        uses no model.
     n_jobs : int, default=None
         Number of threads. The results do not depend on this number.
     random_state : int, numpy Generator or RandomState, default=None
@@ -124,7 +125,7 @@ class SemiPrivateBoostingRegressor(StreamedScoreMixin, RegressorMixin, SemiPriva
         Mean absolute deviation of each column's contribution over the public rows. One-hot columns
         that are treated as a single categorical column share the importance of this column.
     public_model_ : estimator, tuple of estimators, or None
-        The fitted public model or, with ``"auto"``, the two fitted models.
+        The fitted public model or, with ``"auto"``, the three fitted models.
     public_weight_, linear_weight_, boosting_weight_ : float
         Weights of the margins of the public, the linear and the boosted model.
     drift_ : float or None

@@ -278,6 +278,10 @@ def _label_noise(ledger: Ledger, budget: StageBudget, loss: GLMLoss, n_axes: int
     return variance / (loss.sum_scale * limit) ** 2
 
 
+class NoiseTooLargeError(ValueError):
+    """The noise of a linear model is too large to be drawn."""
+
+
 def make_encoder(
     columns: DesignColumns,
     basis: PublicBasis,
@@ -291,8 +295,8 @@ def make_encoder(
 
     Raises
     ------
-    ValueError
-        If there are no such integers.
+    NoiseTooLargeError
+        If there are no such integers. Only public numbers decide, and nothing has been released.
     """
     n_axes = len(basis.scales)
     parts = LABEL_WEIGHT + MAX_CORRECTIONS
@@ -314,7 +318,7 @@ def make_encoder(
     remedy = "Check that epsilon has the intended value."
     if ledger.rows_per_person > 1:  # noise is proportional to this number
         remedy = f"Reduce max_rows_per_group, which is {ledger.rows_per_person}."
-    raise ValueError(
+    raise NoiseTooLargeError(
         f"epsilon = {float(ledger.epsilon):g} is so small that the noise of sums is too large to "
         f"be drawn. {remedy}"
     )

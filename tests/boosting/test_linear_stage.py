@@ -12,6 +12,7 @@ from skpublicdp import (
     SemiPrivateLogisticRegression,
 )
 from skpublicdp.data import open_rows
+from skpublicdp.exceptions import TooFewRowsWarning
 
 pa = pytest.importorskip("pyarrow")
 
@@ -50,6 +51,28 @@ class TestALinearModelAlone:
         assert np.abs(difference).max() < ROUNDING
         assert (boosted.linear_weight_, boosted.boosting_weight_) == (1.0, 1.0)
         assert boosted.privacy_.mechanisms == linear.privacy_.mechanisms
+
+    def test_few_rows_per_column_are_not_boosted(self):
+        """The budget is large, but a bin of a histogram has less than one row."""
+        models = [
+            model(epsilon=300, random_state=0).fit(X[:300], LABELS[:300], X_public=PUBLIC)
+            for model in (SemiPrivateBoostingClassifier, SemiPrivateLogisticRegression)
+        ]
+        assert models[0].privacy_.mechanisms == models[1].privacy_.mechanisms
+        assert not models[0].trees_
+
+    @pytest.mark.parametrize("delta", [1e-6, 0])
+    def test_trees_alone_are_fitted_if_sums_cannot_be_drawn(self, delta):
+        epsilon = 1e-7
+        with pytest.raises(ValueError, match="too large to be drawn"):
+            SemiPrivateLogisticRegression(epsilon=epsilon, delta=delta).fit(
+                X, LABELS, X_public=PUBLIC
+            )
+        with pytest.warns(TooFewRowsWarning):
+            boosted = classifier(epsilon=epsilon, delta=delta).fit(X, LABELS, X_public=PUBLIC)
+        assert boosted.linear_weight_ == 0
+        assert boosted.trees_
+        assert boosted.privacy_.epsilon <= epsilon
 
     def test_of_outcomes_leaves_the_residuals(self):
         boosted = SemiPrivateBoostingRegressor(outcome_bounds=(-6, 6), random_state=0)

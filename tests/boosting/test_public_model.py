@@ -122,9 +122,10 @@ def test_a_reversed_model_is_not_believed(parameters, y_public):
 def test_the_default_model_is_of_the_labelled_rows():
     clf = SemiPrivateBoostingClassifier(epsilon=0.05, random_state=0)
     clf.fit(X, Y, X_public=PUBLIC, y_public=PUBLIC_Y)
-    trees, linear = clf.public_model_
+    trees, linear, forest = clf.public_model_
     assert trees.n_iter_ == 40
     assert linear.coef_.shape[0] == 1
+    assert len(forest.estimators_) == 50
     assert clf.public_weight_ > 0.3
     assert auc("auto", PUBLIC_Y, epsilon=0.05) > auc(None, PUBLIC_Y, epsilon=0.05) + 0.05
     for few in (None, np.where(np.arange(N_PUBLIC) < 29, PUBLIC_Y, -1)):
@@ -134,7 +135,7 @@ def test_the_default_model_is_of_the_labelled_rows():
     assert clf.public_model_ is None
 
 
-def test_margins_of_the_default_model_are_the_mean_of_both_estimators():
+def test_margins_of_the_default_model_are_weighted_sums_of_its_estimators():
     frame = pd.DataFrame(PUBLIC, columns=list("abcd")).assign(text=np.resize(["u", "v", "w"], 300))
     frame.loc[3, "a"] = np.nan
     for y in (PUBLIC_Y, np.digitize(PUBLIC_ODDS, [-1, 1])):
@@ -149,17 +150,62 @@ def test_margins_of_the_default_model_are_the_mean_of_both_estimators():
             public_models._linear_design(model.binner, encoded) - model.centres
         ) / model.widths
         floor = 0.005 if read.n_targets == 1 else 0.01
-        both = [model.trees.predict_proba(features), model.linear.predict_proba(design)]
-        clipped = [np.clip(p, floor, 1 - floor if read.n_targets == 1 else 1) for p in both]
+        shares = [model.trees.predict_proba(features)]
+        shares += [member.predict_proba(design) for member in (model.linear, model.forest)]
+        clipped = [np.clip(p, floor, 1 - floor if read.n_targets == 1 else 1) for p in shares]
         if read.n_targets == 1:
-            expected = np.mean([np.log(p[:, 1] / (1 - p[:, 1])) for p in clipped], axis=0)[None]
+            members = [np.log(p[:, 1] / (1 - p[:, 1]))[None] for p in clipped]
         else:
-            expected = np.mean([np.log(p.T) for p in clipped], axis=0)
+            members = [np.log(p.T) for p in clipped]
+        expected = np.tensordot(model.weights, members, axes=1)
         found = model.predict_margins(encoded)
         np.testing.assert_allclose(found, expected, atol=1e-9)
         # bit for bit the margin of a row alone
         alone = [model.predict_margins(encoded[[i]])[:, 0] for i in range(300)]
         np.testing.assert_array_equal(found, np.array(alone).T)
+
+
+@pytest.mark.parametrize("regression", [False, True])
+@pytest.mark.parametrize("effects_are_linear", [False, True])
+def test_held_out_rows_decide_the_weights_of_the_default_model(effects_are_linear, regression):
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(400, 6))
+    odds = rows @ [1, -1, 1, 1, -1, 1] if effects_are_linear else 6 * (rows[:, 0] * rows[:, 1] > 0)
+    odds = odds + rng.normal(size=400)
+    if regression:
+        model = SemiPrivateBoostingRegressor(outcome_bounds=(-10, 10), random_state=0)
+        y = odds
+    else:
+        model = SemiPrivateBoostingClassifier(random_state=0)
+        y = (odds > np.median(odds)).astype(int)
+    private_rows = rng.normal(size=(399, 6))
+    model.fit(private_rows, y[:399], X_public=rows, y_public=y)
+    trees, linear, forest = model._public_term.public.model.weights
+    assert (linear > max(trees, forest)) == effects_are_linear
+
+
+def test_the_default_model_does_not_predict_noise():
+    """Every member is judged by rows to which it was not fitted, and the forest out of bag."""
+    noise = np.random.default_rng(5).integers(0, 2, N_PUBLIC)
+    clf = SemiPrivateBoostingClassifier()
+    read = read_training_data(clf, X, Y, X_public=PUBLIC, y_public=noise)
+    public = read.public_margins
+    in_sample = public.model.margins_of_members(read.X_public)[2][0]
+    assert roc_auc_score(noise, in_sample) > 0.9
+    assert roc_auc_score(noise, public.of_public[0]) < 0.65
+    assert public.model.weights[2] < 0.1
+
+
+def test_numbers_beyond_single_precision_are_no_error():
+    """The deviation of the labelled rows is exactly 0, so it does not bound the numbers."""
+    rows, private, is_labelled = PUBLIC.copy(), X.copy(), np.arange(N_PUBLIC) < 128
+    rows[:, 3] = np.where(is_labelled, 1.0, np.resize([2.0**400, 2.0**401], N_PUBLIC))
+    private[:, 3] = np.resize(rows[:, 3], len(X))
+    y_public = np.where(is_labelled, PUBLIC_Y, -1)
+    clf = SemiPrivateBoostingClassifier(random_state=0)
+    clf.fit(private, Y, X_public=rows, y_public=y_public)
+    assert clf.public_model_[2].n_jobs == 1  # the sum over trees has a fixed order
+    assert np.isfinite(clf.predict_proba(np.array([[0, 0, 0, 1e200], [0, 0, 0, -1e200]]))).all()
 
 
 def test_columns_without_values_in_some_folds():
