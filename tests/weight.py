@@ -65,6 +65,7 @@ ALLOWED = {
         (392, "any classifier, by a draw among public fits or by votes of blocks"),
     ],
     (".", "code"): [
+        (5, "names of the new estimators and their warning"),
         (2, "names of columns after a nameless step of a pipeline"),
         (10, "zones and labels of columns are those of public rows"),
         (6, "any classifier: seeds of its clones"),
@@ -107,6 +108,7 @@ ALLOWED = {
         (6, "progress of fits, for a logger and scikit-learn's callbacks"),
         (30, "cells of dates and of numbers keep one type in every method"),
         (91, "one idea per line in 70 functions, and long calls by keyword"),
+        (650, "measured sums: means, totals and ratios by group, and queries that are numbers"),
         (467, "regressions and correlations from released second moments"),
         (9, "a bound for synthetic rows of every cover by cuts, and a counted label share"),
         (360, "lists and ranges in queries, with intervals of combined cells"),
@@ -118,7 +120,6 @@ ALLOWED = {
     ],
     ("sanitizers", "code"): [
         (8, "one idea per line in 6 functions"),
-        (650, "measured sums: means, totals and ratios by group, and queries that are numbers"),
     ],
     ("accounting", "code"): [
         (30, "the unit of privacy if only labels are private"),
@@ -128,6 +129,7 @@ ALLOWED = {
         (1, "the title of the proof about any classifier"),
     ],
     ("audit", "code"): [
+        (2, "progress that a user may ask for is observed"),
         (27, "one idea per line"),
         (6, "fits that protect labels alone"),
     ],
@@ -193,6 +195,7 @@ ALLOWED = {
         (1, "the display of coefficients"),
     ],
     ("linear", "code"): [
+        (1, "fits with too large noise"),
         (1, "progress of fits, for a logger and scikit-learn's callbacks"),
         (1330, "linear models of embeddings and of many numbers"),
         (22, "the description of a linear model on its card"),
@@ -238,6 +241,7 @@ ALLOWED = {
         (4, "limits of thresholds and of the search for a shortfall"),
     ],
     ("boosting", "code"): [
+        (1, "progress of fits"),
         (247, "one idea per line in 69 functions"),
         (150, "covariances of few public rows are shrunk"),
         (10, "what the receipt of a renewal says about the earlier fit"),
@@ -253,6 +257,7 @@ ALLOWED = {
         (1, "margins of three public models"),
     ],
     ("boosting", "internal docstrings"): [
+        (1, "receipt lines of a model that was fitted before"),
         (33, "a loss answers all questions that depend on it"),
         (26, "the Poisson loss for counts"),
         (4, "what the steps of noisy histograms may spend"),
