@@ -22,6 +22,7 @@ from skpublicdp.accounting import (
     plan_delta,
 )
 from skpublicdp.exceptions import (
+    BinnedNumberWarning,
     CoverSizeError,
     LargeDeltaWarning,
     NoPublicDataWarning,
@@ -559,6 +560,7 @@ class TestScikitLearn:
             release.answer(FRAME_PUBLIC.rename(columns={"job": "work"}))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", BinnedNumberWarning)
             release.answer(FRAME_PUBLIC[["age", "sex"]])
 
 
