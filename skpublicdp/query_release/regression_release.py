@@ -1,4 +1,4 @@
-"""RegressionRelease: correlations and least-squares coefficients from one release."""
+"""RegressionRelease: variances, correlations and least-squares coefficients from one release."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ from skpublicdp.query_release.second_moments import (
     finest_coordinates,
     regression_intervals,
     release_second_moments,
+    variance_intervals,
 )
 
 
@@ -317,6 +318,28 @@ class RegressionRelease(HTMLReprMixin, VersionedMixin, BaseEstimator):
         first, second = np.triu_indices(len(columns), 1)
         pairs = {"first": names[first], "second": names[second]}
         return self._frame(pairs, values, "correlation")
+
+    def variance(self, level: float | Fraction = 0.95) -> Any:
+        """Return the variances of all numeric columns, with confidence intervals.
+
+        Parameters
+        ----------
+        level : float, default=0.95
+            Coverage of each interval over samples and noise, in (0, 1).
+
+        Returns
+        -------
+        DataFrame or dict of str to ndarray
+            One row per numeric column, with the columns ``name``, ``variance``, ``low`` and
+            ``high``. Numbers beyond the bounds count as the nearer bound. The result is a frame of
+            the same library as `X`, and a dict if `X` is an array.
+        """
+        check_is_fitted(self)
+        schema = self._moments.coordinates.schema
+        columns = np.flatnonzero(schema.numeric)
+        values = variance_intervals(self._moments, columns.tolist(), check_level(level))
+        names = np.array(schema.names, dtype=object)[columns]
+        return self._frame({"name": names}, values, "variance")
 
     def _frame(self, labels: dict[str, Any], values: Any, name: str) -> Any:
         """Return labels and intervals as a frame of the library of `X`, or as a dict."""

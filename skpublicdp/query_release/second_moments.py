@@ -399,3 +399,36 @@ def _correlation_variances(moments: SecondMoments, coordinates: Integers, values
         of_public = (influence**2).mean(axis=0)
         variances = np.maximum(variances, of_public)
     return variances / moments.persons
+
+
+def variance_intervals(moments: SecondMoments, columns: Sequence[int], level: float) -> Floats:
+    """Return the variances of numeric columns in user's units, with intervals, shape (k, 3)."""
+    layout = moments.coordinates
+    coordinates = np.concatenate([[0], *(layout.columns[c] for c in columns)])
+    widths = np.array([high - low for low, high in (layout.bounds[c] for c in columns)])
+
+    def variances(matrices: Floats) -> Floats:
+        """Return the variances of the coordinates, which may be negative, (n_draws, k)."""
+        means = matrices[:, 0, 1:] / moments.n
+        squares = np.einsum("dii->di", matrices[:, 1:, 1:])
+        return np.asarray(squares / moments.n - means**2)
+
+    values = np.maximum(variances(moments.block(coordinates)[None])[0], 0)
+    # fourth moments of normal columns, or those of the public rows if they are larger
+    fourth_moments = 3 * values**2
+    public = moments.public[:, coordinates[1:]]
+    if len(public) >= PUBLIC_ROWS_PER_COEFFICIENT:
+        deviations = public - public.mean(axis=0)
+        of_public = (deviations**4).mean(axis=0)
+        fourth_moments = np.maximum(fourth_moments, of_public)
+    sampling_variances = (fourth_moments - values**2) / moments.persons
+    sampling_sd = np.sqrt(sampling_variances)
+    generator = np.random.default_rng(1)
+    simulated = []
+    for matrices in moments.draws(coordinates, level):
+        drawn = variances(matrices)
+        drawn = drawn + sampling_sd * generator.normal(size=drawn.shape)
+        simulated.append(drawn)
+    low, high = np.maximum(_ends(np.concatenate(simulated), level), 0)
+    halves_squared = (widths / 2) ** 2
+    return np.column_stack([values, low, high]) * halves_squared[:, None]

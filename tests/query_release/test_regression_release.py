@@ -83,7 +83,7 @@ class TestPrivacy:
             [[0.0, 0.0], [1.0, 1.0], [3.0, 0.0]],
             3,
             fit_params={"X_public": np.array([[0.0, 0.0], [1.0, 2.0], [3.0, 1.0], [2.0, 1.0]])},
-            look=lambda release: (release.correlation(), release.regression(0)),
+            look=lambda release: (release.correlation(), release.regression(0), release.variance()),
             max_fits=20,
         )
         assert result.holds, result
@@ -142,6 +142,26 @@ class TestAgreesWithNumpy:
         sex = result["name"].iloc[-1][-1]
         expected = ols(X["job"] == "nurse", X["income"], X["age"], X["sex"] == sex)
         np.testing.assert_allclose(result["coefficient"], expected, rtol=0.02, atol=1e-3)
+
+    def test_variances(self):
+        result = fitted(self.X).variance()
+        assert result["name"].tolist() == ["income", "age"]
+        expected = self.X[["income", "age"]].var(ddof=0)
+        np.testing.assert_allclose(result["variance"], expected, rtol=1e-3)
+        assert (result["low"] < result["variance"]).all()
+        assert (result["variance"] < result["high"]).all()
+
+    def test_variances_of_small_budgets_are_covered(self):
+        """The population is the table, and its rows are drawn with replacement."""
+        population = table(20_000, 3)
+        truth = population[["income", "age"]].var(ddof=0).to_numpy()
+        held = np.zeros(2)
+        for seed in range(60):
+            rows = population.sample(2000, replace=True, random_state=seed)
+            rows = rows.reset_index(drop=True)
+            result = fitted(rows, epsilon=1.0, random_state=seed).variance()
+            held += (result["low"] <= truth) & (truth <= result["high"])
+        assert (held >= binom.ppf(1e-6, 60, 0.95)).all()
 
     def test_correlations(self):
         result = fitted(self.X).correlation()
