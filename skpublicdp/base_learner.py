@@ -294,10 +294,36 @@ def fit_base(
 
 
 def seeded_clone(estimator: Any, seed: int) -> Any:
-    """Return a clone whose parameters `random_state`, also nested ones, are set to a seed."""
+    """Return a silent clone, without callbacks, whose parameters `random_state` are set to a seed.
+
+    The parameters of nested estimators are set, too. Every parameter `verbose` is 0 or False.
+    """
     copied = clone(estimator)
-    names = [name for name in copied.get_params() if name.rpartition("__")[2] == "random_state"]
-    return copied.set_params(**dict.fromkeys(names, seed))
+    settings: dict[str, Any] = {}
+    for name, value in copied.get_params().items():
+        match name.rpartition("__")[2]:
+            case "random_state":
+                settings[name] = seed
+            case "verbose":  # some estimators accept booleans only, and others numbers only
+                settings[name] = False if isinstance(value, bool) else 0
+    copied.set_params(**settings)
+    for nested in (copied, *copied.get_params().values()):
+        for name in [name for name in getattr(nested, "__dict__", ()) if "callback" in name]:
+            delattr(nested, name)
+    return copied
+
+
+def check_not_private(estimator: Any) -> None:
+    """Raise ValueError if an estimator or a nested one has a privacy budget of its own.
+
+    Its progress and its budget would depend on the rows to which it is fitted.
+    """
+    for nested in (estimator, *_parameters(estimator, deep=True).values()):
+        if "epsilon" in _parameters(nested) and "random_state" in _parameters(nested):
+            raise ValueError(
+                "estimator must not contain a classifier with a privacy budget of its own; got "
+                f"{type(nested).__name__}. Fit this classifier itself."
+            )
 
 
 def fit_without_leaks(estimator: Any, X: Floats) -> None:
@@ -378,9 +404,9 @@ def _fit_or_reason(
     return fitted, reason
 
 
-def _parameters(estimator: BaseEstimator) -> dict[str, Any]:
+def _parameters(estimator: BaseEstimator, *, deep: bool = False) -> dict[str, Any]:
     """Return an estimator's parameters by name, or an empty dict for classes and other objects."""
     get_params = getattr(estimator, "get_params", None)
     if not callable(get_params) or isinstance(estimator, type):
         return {}
-    return get_params(deep=False)
+    return get_params(deep=deep)

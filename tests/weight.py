@@ -21,11 +21,13 @@ MIN_LINES_OF_DENSE = 6
 
 ALLOWED = {
     (".", "internal docstrings"): [
+        (7, "clones that are fitted to blocks of private rows are silent"),
         (1, "names of columns after a nameless step of a pipeline"),
         (1, "numbers in queries that stand for bins"),
         (1, "any classifier: seeds of its clones"),
     ],
     ("_internal", "internal docstrings"): [
+        (5, "fits whose progress depends on private rows report none"),
         (12, "progress of fits, for a logger and scikit-learn's callbacks"),
     ],
     ("label_boost", "code"): [
@@ -38,6 +40,7 @@ ALLOWED = {
         (8, "arguments by name"),
     ],
     ("model_selection", "code"): [
+        (3, "no bound of a search under a shift"),
         (6, "progress of fits, for a logger and scikit-learn's callbacks"),
         (4, "arguments by name"),
         (9, "a fixed threshold around a released model is no finding"),
@@ -48,6 +51,7 @@ ALLOWED = {
         (2, "a calibration does not protect its estimator"),
     ],
     ("_internal", "code"): [
+        (23, "fits whose progress depends on private rows report none"),
         (60, "progress of fits, for a logger and scikit-learn's callbacks"),
         (4, "one idea per line"),
     ],
@@ -59,12 +63,14 @@ ALLOWED = {
         (6, "one idea per line"),
     ],
     ("rules", "code"): [
+        (3, "silent fits to blocks, and a budget of labels"),
         (2, "progress of fits, for a logger and scikit-learn's callbacks"),
         (6, "one idea per line"),
         (77, "bounds for a declared best error and for public rows from another population"),
         (392, "any classifier, by a draw among public fits or by votes of blocks"),
     ],
     (".", "code"): [
+        (17, "clones that are fitted to blocks of private rows are silent"),
         (5, "names of the new estimators and their warning"),
         (2, "names of columns after a nameless step of a pipeline"),
         (10, "zones and labels of columns are those of public rows"),
@@ -94,6 +100,7 @@ ALLOWED = {
         (1, "few rows of text are read one by one"),
     ],
     ("privacy", "code"): [
+        (10, "a budget of labels says so, and refuses fits that protect features only"),
         (21, "budgets that protect labels alone"),
         (7, "progress of fits, for a logger and scikit-learn's callbacks"),
         (31, "the budget of steps, which was part of boosting"),
@@ -135,6 +142,7 @@ ALLOWED = {
         (6, "fits that protect labels alone"),
     ],
     ("label_privacy", "code"): [
+        (10, "estimators that are refused, and the entry of a private one"),
         (178, "any classifier, if only the labels are private"),
     ],
     ("label_privacy", "internal docstrings"): [
@@ -243,6 +251,7 @@ ALLOWED = {
         (4, "limits of thresholds and of the search for a shortfall"),
     ],
     ("boosting", "code"): [
+        (5, "what the receipt says of a renewed model that protects labels only"),
         (1, "progress of fits"),
         (247, "one idea per line in 69 functions"),
         (150, "covariances of few public rows are shrunk"),

@@ -1,7 +1,8 @@
 """Progress of a fit, for the logger `skpublicdp` and for scikit-learn's callbacks.
 
 Both receive public facts only: names of stages, numbers of passes over the rows, and the privacy
-costs that the receipt lists. They receive no rows, no numbers of rows and no chunks.
+costs that the receipt lists. They receive no rows, no chunks, and no numbers of rows but those of
+the receipt.
 """
 
 from __future__ import annotations
@@ -25,7 +26,14 @@ except ImportError:  # scikit-learn before 1.9
         return method
 
 
-__all__ = ["ProgressMixin", "pass_over_rows", "report", "reported_fit", "with_callbacks"]
+__all__ = [
+    "ProgressMixin",
+    "pass_over_rows",
+    "report",
+    "reported_fit",
+    "with_callbacks",
+    "without_progress",
+]
 
 LOGGER = logging.getLogger("skpublicdp")
 LOGGER.addHandler(logging.NullHandler())  # silent, unless the user configures logging
@@ -40,6 +48,23 @@ class _RunningFit:
 
 
 _RUNNING_FIT: ContextVar[_RunningFit | None] = ContextVar("running fit", default=None)
+
+_IS_MUTED = ContextVar("_IS_MUTED", default=False)
+
+
+@contextmanager
+def without_progress() -> Iterator[None]:
+    """Context manager for fits whose number or progress depends on private rows.
+
+    Nothing is reported, and the loggers of all packages are silent.
+    """
+    token, disabled = _IS_MUTED.set(True), logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logging.disable(disabled)
+        _IS_MUTED.reset(token)
 
 
 def report(event: str, who: str) -> None:
@@ -65,6 +90,9 @@ def pass_over_rows() -> Iterator[None]:
 @contextmanager
 def _task(name: str, who: str, *, max_subtasks: int | None) -> Iterator[None]:
     """Log a task, and report its start and end to the callbacks of the running fit."""
+    if _IS_MUTED.get():
+        yield
+        return
     LOGGER.info("%s: %s", who, name)
     fit = _RUNNING_FIT.get()
     if fit is None or fit.task is None:
@@ -84,6 +112,9 @@ def reported_fit(estimator: Any) -> Iterator[None]:
 
     The method that enters this context must be decorated with `with_callbacks`.
     """
+    if _IS_MUTED.get():
+        yield
+        return
     name, task = type(estimator).__name__, None
     # scikit-learn's callbacks are experimental, so a fit without callbacks does not depend on them
     if hasattr(estimator, "set_callbacks") and any("callback" in key for key in vars(estimator)):

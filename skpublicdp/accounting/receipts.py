@@ -280,8 +280,8 @@ class PrivacyReceipt:
             "row": "knows every other row and considers this person and one other person",
             "person": "knows all rows of everybody else and considers this person and one other "
             "person",
-            "label": "knows all features and every other label, and considers two labels of this "
-            "person",
+            "label": "knows all features and every other label, and considers two possibilities "
+            "for the labels of this person",
         }[self._kind_of_unit]
         sentence = (
             f"Suppose an attacker {assumption} equally likely. From this result they can tell "
@@ -458,8 +458,14 @@ class PrivacyReceipt:
 
     @property
     def protects(self) -> str:
-        """What is protected of each private row: "labels" if all features are public, or "rows"."""
-        return "labels" if self.unit.endswith("features are not protected)") else "rows"
+        """What is protected of each private row: "rows", "labels" or "features".
+
+        The value is "labels" if all features are public, and "features" if no label is protected.
+        """
+        if self.unit.endswith("features are not protected)"):
+            return "labels"
+        is_feature = self.unit.endswith(("label is not protected)", "labels are not protected)"))
+        return "features" if is_feature else "rows"
 
     @property
     def _kind_of_unit(self) -> str:

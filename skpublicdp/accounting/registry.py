@@ -142,7 +142,8 @@ def _describe_variant(receipt: PrivacyReceipt) -> dict[str, str]:
     return {
         "variant_name": "Approximate DP" if receipt.delta else "Pure DP",
         "data_domain": (
-            f"All tables of {receipt.n_private} private rows with the declared columns. The "
+            f"All tables of {receipt.n_private} private rows with the "
+            f"{'same features' if receipt.protects == 'labels' else 'declared columns'}. The "
             f"{receipt.n_public} public rows are identical in all tables."
         ),
         "unprotected_quantities": " ".join(unprotected),

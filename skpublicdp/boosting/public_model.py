@@ -211,16 +211,22 @@ def fitted_model_lines(estimator: Any, budget: Any) -> tuple[str, ...]:
     is_covered &= getattr(learner, "_receipt_covers_estimator", True)
     if not isinstance(receipt, PrivacyReceipt) or not is_covered:
         return (f"public_model was made without the private rows, and {ROW_ALONE}",)
-    line = (
-        f"public_model is a private fit with (ε, δ) = ({receipt.epsilon:g}, {receipt.delta:g}), "
-        "which adds up with this fit for everybody whose rows are in both"
-    )
+    line = f"public_model is a private fit with (ε, δ) = ({receipt.epsilon:g}, {receipt.delta:g}), "
+    if receipt.protects == "rows":
+        line += "which adds up with this fit for everybody whose rows are in both"
+    else:
+        line += (
+            f"which protects {receipt.protects} only and adds up with this fit for these only; "
+            "nothing else of its rows is protected"
+        )
     if budget is not None:
         # entries of two budgets can be equal
         adds_up = budget._adds_up_with(getattr(learner, "budget", None))
+        # a private estimator of `LabelPrivateClassifier` is charged itself
+        charged = getattr(learner, "_charged_estimator", learner)
         is_counted = adds_up and any(
             (entry.number, entry.who, entry.event, entry.n_rows)
-            == (receipt.entry, type(learner).__name__, receipt.event, receipt.n_private)
+            == (receipt.entry, type(charged).__name__, receipt.event, receipt.n_private)
             for entry in budget.ledger
         )
         line += (

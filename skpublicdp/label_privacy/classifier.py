@@ -26,7 +26,7 @@ from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import REPLACE_LABEL, Pure, Sensitivity, exact_fraction
 from skpublicdp.accounting.receipts import PUBLIC_FEATURES, receipt_for_labels
-from skpublicdp.base_learner import DelegatingClassifier
+from skpublicdp.base_learner import DelegatingClassifier, check_not_private
 from skpublicdp.data.labels import LabelReader, check_length, require_target
 from skpublicdp.data.roles import cap_rows_per_group
 from skpublicdp.data.tables import table_height, take_rows
@@ -73,8 +73,9 @@ class LabelPrivateClassifier(
     estimator : classifier
         Classifier, pipeline or search with `fit` and `predict`, which is cloned. Alternatively, a
         private classifier whose `fit` accepts `X_public`, such as
-        `SemiPrivateBoostingClassifier`. Its parameters `epsilon`, `budget`, `random_state`,
-        `max_rows_per_group` and `classes` are replaced by those of this class.
+        `SemiPrivateBoostingClassifier`. Its parameters `epsilon`, `budget` and
+        `max_rows_per_group` are replaced by those of this class, and `random_state` and `classes`
+        are replaced unless those of this class are None. Its δ is part of the privacy cost.
     epsilon : float, default=1.0
         Privacy budget ε > 0 of one `fit`, read as an exact fraction.
     classes : array-like, default=None
@@ -212,12 +213,20 @@ class LabelPrivateClassifier(
             self.budget.check_protects_labels()
         require_target(self, y)
         is_private = _is_private(self.estimator)
-        check_container(self, X, accept_sparse=not is_private)
+        if is_private and "estimator" in self.estimator.get_params(deep=False):
+            raise ValueError(
+                "A private estimator must not contain another estimator; got "
+                f"{type(self.estimator).__name__}. Use one of SemiPrivateBoostingClassifier, "
+                "SemiPrivateLogisticRegression and SemiPrivateClassifier."
+            )
+        if not is_private:
+            check_not_private(self.estimator)
         if is_private:
             self._fit_private_estimator(X, y, groups)
         else:
             self._fit_to_released_labels(X, y, groups)
         for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)  # of an earlier fit
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
         return self
@@ -226,6 +235,7 @@ class LabelPrivateClassifier(
         """Release a noisy label for each row, and fit a copy of the estimator to these labels."""
         event = Pure(exact_fraction(self.epsilon))
         ledger = Ledger.from_estimator(self, event=event)
+        check_container(self, X, accept_sparse=True)
         n = table_height(X)
         check_length(y, n)
         reader = LabelReader(self.classes, min_classes=2)
@@ -247,7 +257,8 @@ class LabelPrivateClassifier(
         self.classes_ = classes
         self.released_labels_ = classes[codes]
         # float arithmetic is sufficient, since this number only corrects predictions
-        self.flip_probability_ = 1 / (1 + math.exp(self.epsilon / ledger.rows_per_person))
+        odds = math.exp(-self.epsilon / ledger.rows_per_person)
+        self.flip_probability_ = odds / (1 + odds)
         if not is_counted.all():
             X = take_rows(X, np.flatnonzero(is_counted))
         self.estimator_ = clone(self.estimator).fit(X, self.released_labels_)
@@ -270,6 +281,7 @@ class LabelPrivateClassifier(
             settings["random_state"] = self.random_state
         if self.classes is not None:
             settings["classes"] = self.classes
+        check_container(self, X)
         n = table_height(X)
         arguments = {} if groups is None else {"groups": groups}
         if n > 1:
@@ -286,6 +298,11 @@ class LabelPrivateClassifier(
         self.estimator_, self.classes_ = estimator, estimator.classes_
         estimator.privacy_ = receipt_for_labels(estimator.privacy_, self.max_rows_per_group)
         self.privacy_ = estimator.privacy_
+
+    @property
+    def _charged_estimator(self) -> Any:
+        """The estimator whose name is that of the entry in the budget."""
+        return self if hasattr(self, "released_labels_") else self.estimator_
 
     def _inner_estimator(self) -> Any:
         return getattr(self, "estimator_", self.estimator)

@@ -38,6 +38,9 @@ FAMILY_DRAW_PROOF = "McSherry and Talwar (2007), Theorem 6; docs/proofs/search.m
 UNEQUAL_PUBLIC_WEIGHTS = "candidates have different total weights of labelled public rows"
 """Reason given in `guarantee_reason_` if there is no accuracy guarantee."""
 
+SMOOTHNESS_IN_SEARCH = "a candidate declares smoothness, for which a search has no bound"
+"""Reason given if public and private rows come from different populations."""
+
 
 class CandidateRule(Hypothesis):
     """A classification rule of one candidate, which operates on that candidate's features.
@@ -328,6 +331,8 @@ class CandidateFamily:
             )
             if reason is None and any(isinstance(step, PublicFit) for _, step in candidate.steps):
                 reason = FITTED_STEPS
+            if reason is None and prepared.learner.smoothness < 1:
+                reason = SMOOTHNESS_IN_SEARCH
             if reason is not None:
                 return no_guarantee(reason)
 

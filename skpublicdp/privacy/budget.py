@@ -274,6 +274,14 @@ class PrivacyBudget:
                 "whose total holds for labels alone."
             )
 
+    def check_protects_features(self) -> None:
+        """Raise PrivacyBudgetError if the total holds for labels, and a fit protects no labels."""
+        if self.protects == "labels":
+            raise PrivacyBudgetError(
+                "This budget protects the labels of private rows, but this fit protects their "
+                "features only. Use a budget with protects='rows'."
+            )
+
     def check(self, event: Event, *, seeded: bool = False) -> None:
         """Check that the budget covers an event, without charging it.
 
@@ -431,6 +439,7 @@ class PrivacyBudget:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "accountant": self.accountant,
+            "protects": self.protects,
             "for_tests": self.for_tests,
             "spent": list(self.spent()),
             "entries": [entry.to_dict() for entry in self.ledger],
@@ -456,10 +465,11 @@ class PrivacyBudget:
 
     def __repr__(self) -> str:
         tests = ", for_tests=True" if self.for_tests else ""
+        protects = ", protects='labels'" if self.protects == "labels" else ""
         group = f", group={self._group!r}" if self._group else ""
         return (
             f"PrivacyBudget(epsilon={self.epsilon:g}, delta={self.delta:g}, "
-            f"accountant={self.accountant!r}{tests}{group})"
+            f"accountant={self.accountant!r}{protects}{tests}{group})"
         )
 
     def _repr_html_(self) -> str:
@@ -467,8 +477,10 @@ class PrivacyBudget:
         header = ("entry", "time (UTC)", "who", "private rows", "group")
         rows = ((e.number, e.time, e.who, e.n_rows, e.group or "") for e in self.ledger)
         tests = " For tests only: it gives no protection." if self.for_tests else ""
+        scope = " of labels" if self.protects == "labels" else ""
+        terms = f"ε = {self.epsilon:g}, δ = {self.delta:g}"
         return (
-            f"<div><p><b>Privacy budget: ε = {self.epsilon:g}, δ = {self.delta:g}.{tests}</b> "
+            f"<div><p><b>Privacy budget{scope}: {terms}.{tests}</b> "
             f"Spent: ε = {spent.epsilon:.4g}, δ = {spent.delta:g}. {self.remaining()}.</p>"
             f'<progress max="{self.epsilon}" value="{spent.epsilon}"></progress>'
             f"{table(rows, header=header)}</div>"

@@ -465,7 +465,9 @@ def _label_share(labels: Any, queries: Any, fillers: Floats) -> tuple[float, flo
     if isinstance(labels, tuple):
         share, error = labels
         check_ranges(error=error)
-        return float(share), float(error)
+        if not abs(share) < np.inf:
+            raise ValueError(f"The share of label 1 in labels must be a number; got {share!r}.")
+        return float(np.clip(share, 0, 1)), float(error)  # noise may exceed the limits
     at_fillers = None if labels is None else np.asarray(labels.holds(queries, fillers))
     if at_fillers is None or (at_fillers[:, 0] == at_fillers[:, 1]).all():
         raise ValueError(

@@ -22,6 +22,7 @@ from skpublicdp._internal.parameters import (
     check_level,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import REPLACE_ROW
 from skpublicdp.data.container import Container
@@ -40,7 +41,7 @@ from skpublicdp.query_release.second_moments import (
 )
 
 
-class RegressionRelease(HTMLReprMixin, VersionedMixin, BaseEstimator):
+class RegressionRelease(ProgressMixin, HTMLReprMixin, VersionedMixin, BaseEstimator):
     """Private correlations and least-squares coefficients of a table, with confidence intervals.
 
     `fit` releases the noisy second moments of all columns once. Afterwards, correlations and the

@@ -347,6 +347,8 @@ class PPMHalfspaceClassifier(CoverClassifier):
         evaluation = self._evaluation_event()
         draw = Draw(exact_fraction(self.epsilon) - evaluation.epsilon)
         event: Event = Steps((draw, evaluation)) if evaluation.epsilon else draw
+        if self.budget is not None:
+            self.budget.check_protects_features()
         ledger = Ledger.from_estimator(self, event=event)
         sensitivity = ledger.for_person(Sensitivity(1, 1))
         if evaluation.epsilon and not noise_is_representable(evaluation, sensitivity):

@@ -27,11 +27,12 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
+from skpublicdp._internal.progress import ProgressMixin, without_progress
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.accounting.measurements import noise_scale
-from skpublicdp.base_learner import seeded_clone
+from skpublicdp.base_learner import check_not_private, seeded_clone
 from skpublicdp.data.batch_predict import FittedClassifierMixin, predict_batches
 from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
@@ -63,7 +64,12 @@ _available_if_probabilities: Callable[[_Method], _Method] = available_if(
 
 
 class PrivateVotesClassifier(
-    FittedClassifierMixin, HTMLReprMixin, VersionedMixin, ClassifierMixin, BaseEstimator
+    ProgressMixin,
+    FittedClassifierMixin,
+    HTMLReprMixin,
+    VersionedMixin,
+    ClassifierMixin,
+    BaseEstimator,
 ):
     """(ε, δ)-differentially private version of any classifier, by votes on public rows.
 
@@ -77,7 +83,8 @@ class PrivateVotesClassifier(
     ----------
     estimator : classifier, default=None
         Any scikit-learn classifier of numeric rows, whose fit must depend on its rows and
-        parameters only. The default is ``LogisticRegression()``.
+        parameters only, and which has no privacy budget of its own. The default is
+        ``LogisticRegression()``.
     n_blocks : int, default=None
         Number of blocks. With more blocks, the noise matters less, but each clone has fewer rows.
         By default, four times the standard deviation of the noise in a number of votes, with at
@@ -139,7 +146,8 @@ class PrivateVotesClassifier(
     -----
     The rows are assigned to blocks at random, independently of their values. Values far outside the
     range of the public rows are clipped. If the fit to a block fails, the clone votes for the most
-    frequent label of the block. Warnings and output of these fits are suppressed. Every parameter
+    frequent label of the block. Warnings, logs and output of Python in these fits are suppressed,
+    callbacks are removed, and every parameter `verbose` is set to 0 or False. Every parameter
     `random_state` of the estimator is set to the number of the block.
 
     The student is fitted to each public row once for each label, except for the label with the
@@ -255,6 +263,7 @@ class PrivateVotesClassifier(
             If too little of `budget` remains.
         """
         check_parameters(self)
+        check_not_private(self._base_learner())
         # a seed of the estimator does not affect the noise
         ledger = Ledger.from_estimator(self, seeded_parts=False)
         rows = read_fit_inputs(
@@ -383,7 +392,7 @@ def block_votes(
 
     def predict_points() -> Codes:
         """Fit a clone to the block, and return the codes of its predictions."""
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), without_progress():
             model = seeded_clone(estimator, seed).fit(X, classes[codes])
             labels = model.predict(points.copy())
         column = np.reshape(labels, (len(points), 1))

@@ -21,6 +21,7 @@ from skpublicdp.guarantees import (
     n_public,
 )
 from skpublicdp.hypotheses import FiniteClass, Halfspaces, Intervals, Stumps, Thresholds
+from skpublicdp.model_selection import SemiPrivateSearchCV
 from tests.helpers import allowed_failures, public_sample
 from tests.internals.guarantees import _small_error_excess, _tilted_error
 from tests.internals.hypotheses import tabulate
@@ -340,6 +341,15 @@ class TestDeclaredError:
         labelled = self.fit(smoothness=0.25, labelled=True)
         assert labelled.guarantee_ is None
         assert "smoothness" in labelled.guarantee_reason_
+
+    def test_a_search_has_no_bound_under_a_shift(self):
+        rng = np.random.default_rng(0)
+        X = rng.random((2000, 1))
+        base = SemiPrivateClassifier(Thresholds(), smoothness=0.5)
+        search = SemiPrivateSearchCV(base, {"alpha": [0.05, 0.1]}, random_state=0)
+        search.fit(X, X[:, 0] > 0.3, X_public=rng.random((300, 1)))
+        assert search.guarantee_ is None
+        assert "smoothness" in search.guarantee_reason_
 
     def test_the_radius_under_a_shift_is_needed(self):
         """Private rows where the public rows are rarest: the bound without the factor fails."""

@@ -21,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from skpublicdp import (
     LabelBoostClassifier,
     LabelPrivateClassifier,
+    PPMHalfspaceClassifier,
     PrivacyBudget,
     SemiPrivateBoostingClassifier,
     SemiPrivateClassifier,
@@ -28,6 +29,7 @@ from skpublicdp import (
 )
 from skpublicdp.accounting import REPLACE_LABEL
 from skpublicdp.exceptions import PrivacyBudgetError
+from skpublicdp.model_selection import SemiPrivateSearchCV
 from tests.kit import Recorder
 
 RNG = np.random.default_rng(0)
@@ -200,6 +202,50 @@ def test_a_budget_of_rows_refuses_before_a_label_is_read(estimator):
     with pytest.raises(PrivacyBudgetError, match="protects whole rows"):
         clf.fit(X, Unreadable())
     assert not budget.ledger
+
+
+def test_a_budget_of_labels_refuses_a_fit_that_protects_features_only():
+    budget = PrivacyBudget(50, 1e-6, protects="labels", for_tests=True)
+    with pytest.raises(PrivacyBudgetError, match="features only"):
+        PPMHalfspaceClassifier(budget=budget, random_state=0).fit(X, Y)
+    mixed = PPMHalfspaceClassifier(random_state=0).fit(X[:300], Y[:300])
+    assert mixed.privacy_.protects == "features"
+    assert "protects='labels'" in repr(budget)
+    assert budget.to_dict()["protects"] == "labels"
+
+
+def test_a_large_epsilon_flips_nothing():
+    clf = classifier(DummyClassifier(), epsilon=800).fit(X, Y)
+    assert clf.flip_probability_ == 0
+    assert (clf.released_labels_ == Y).all()
+
+
+def test_receipts_of_a_renewal_say_that_labels_add_up_only():
+    budget = PrivacyBudget(9, 1e-5, protects="labels", for_tests=True)
+    earlier = classifier(SemiPrivateBoostingClassifier(), budget=budget).fit(X, Y)
+    renewed = SemiPrivateLogisticRegression(public_model=earlier, budget=budget, random_state=0)
+    renewed.fit(X, Y, X_public=X[:400].copy())
+    text = " ".join(renewed.privacy_.assumptions)
+    assert "protects labels only and adds up with this fit for these only" in text
+    assert "both are entries of the same budget (that of public_model is 1)" in text
+
+
+def test_names_of_an_earlier_fit_are_removed():
+    clf = classifier().fit(pd.DataFrame(X, columns=["a", "b"]), Y).fit(X, Y)
+    assert not hasattr(clf, "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (SemiPrivateSearchCV(SemiPrivateClassifier(), {"alpha": [0.1]}), "another estimator"),
+        (LabelBoostClassifier(), "another estimator"),
+        (make_pipeline(StandardScaler(), SemiPrivateClassifier()), "budget of its own"),
+    ],
+)
+def test_nested_private_estimators_are_refused(estimator, message):
+    with pytest.raises(ValueError, match=message):
+        classifier(estimator).fit(X, Y)
 
 
 def test_errors():

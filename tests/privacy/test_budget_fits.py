@@ -13,6 +13,7 @@ from sklearn.pipeline import Pipeline
 import skpublicdp
 from skpublicdp import (
     LabelBoostClassifier,
+    LabelPrivateClassifier,
     PAPQueryRelease,
     PrivacyBudget,
     SemiPrivateBoostingClassifier,
@@ -66,10 +67,11 @@ def estimators():
 
 @pytest.mark.parametrize("kind", estimators(), ids=lambda kind: kind.__name__)
 def test_a_fit_is_refused_before_rows_are_read(kind):
-    budget = PrivacyBudget(0.001, for_tests=True)
+    protects = "labels" if kind is LabelPrivateClassifier else "rows"
+    budget = PrivacyBudget(0.001, for_tests=True, protects=protects)
     search = {"estimator": SemiPrivateClassifier(), "param_grid": {"alpha": [0.1, 0.2]}}
     required = search if kind is SemiPrivateSearchCV else {}
-    if kind.__name__.startswith("Conformal"):
+    if kind.__name__.startswith(("Conformal", "LabelPrivate")):
         required = {"estimator": LogisticRegression()}
     estimator = kind(**required, budget=budget, epsilon=1.0)
     if "delta" in estimator.get_params():

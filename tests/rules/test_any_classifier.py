@@ -1,6 +1,7 @@
 """Learners that make any classifier private: public candidates and votes of blocks."""
 
 import io
+import logging
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 
@@ -12,16 +13,19 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 from skpublicdp import (
     PrivacyBudget,
     PrivateSelectionClassifier,
     PrivateVotesClassifier,
+    PublicFit,
     SemiPrivateClassifier,
 )
 from skpublicdp.hypotheses import FiniteClass
 from tests.audit.subjects import CarelessClassifier
+from tests.internals.base_learner import seeded_clone
 from tests.internals.rules import PublicRows, copies_of_points, count_votes, fit_candidates
 
 RNG = np.random.default_rng(0)
@@ -45,6 +49,18 @@ class NeverFits(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         raise AssertionError
+
+
+class TalkingClassifier(DecisionTreeClassifier):
+    """A classifier that logs each of its fits."""
+
+    def fit(self, X, y):
+        logging.getLogger("another").info("a fit")
+        return super().fit(X, y)
+
+
+def private():
+    return SemiPrivateClassifier()
 
 
 class SomeFit(DecisionTreeClassifier):
@@ -156,6 +172,34 @@ class TestVotes:
         votes = count_votes(NeverFits(), X[:9], codes, PUBLIC[:2], np.arange(3), 3)
         assert votes.tolist() == [[2, 1, 0], [2, 1, 0]]
         assert count_votes(NeverFits(), X[:0], codes[:0], PUBLIC[:1], np.arange(2), 1).sum() == 1
+
+    def test_private_classifiers_are_refused(self):
+        for estimator in (SemiPrivateClassifier(), make_pipeline(StandardScaler(), private())):
+            with pytest.raises(ValueError, match="budget of its own"):
+                PrivateVotesClassifier(estimator).fit(X, Y, X_public=PUBLIC)
+
+    def test_logs_and_callbacks_do_not_depend_on_the_rows(self, caplog):
+        """One positive row makes one block of two labels, whose fit must not be heard of."""
+        caplog.set_level("INFO")
+        heard = []
+        for n_positive in (0, 1):
+            caplog.clear()
+            codes = np.zeros(60, dtype=int)
+            codes[:n_positive] = 1
+            steps = make_pipeline(PublicFit(StandardScaler()), TalkingClassifier())
+            clf = PrivateVotesClassifier(steps, classes=[0, 1], n_blocks=3, random_state=0)
+            clf.fit(X[:60], codes, X_public=PUBLIC)
+            heard.append([record.getMessage() for record in caplog.records])
+        assert heard[0] == heard[1]
+
+    def test_clones_are_silent(self):
+        estimator = make_pipeline(StandardScaler(), SVC(verbose=True))
+        estimator.callbacks_ = estimator[-1]._skl_callbacks = [print]
+        copied = seeded_clone(estimator, 3)
+        assert copied[-1].verbose is False
+        assert copied.verbose is False
+        assert copied[-1].random_state == 3
+        assert not any("callback" in name for step in (copied, copied[-1]) for name in vars(step))
 
     def test_nothing_is_shown(self):
         text = io.StringIO()
