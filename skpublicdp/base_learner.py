@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -13,6 +16,8 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
+from skpublicdp._internal.progress import without_progress
+from skpublicdp._internal.threads import RefCountedContext
 from skpublicdp.accounting import Approximate, Event, PrivacyReceipt, Pure, basic_price
 from skpublicdp.accounting.rounding import written_below
 from skpublicdp.data.batch_predict import ScoreMixin
@@ -293,11 +298,20 @@ def fit_base(
     raise ValueError(f"{type(estimator).__name__} could not be fitted to its rows{reason_text}")
 
 
+@contextmanager
+def _without_output() -> Iterator[None]:
+    """Context manager that discards what Python prints."""
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        yield
+
+
 def seeded_clone(estimator: Any, seed: int) -> Any:
     """Return a silent clone, without callbacks, whose parameters `random_state` are set to a seed.
 
-    The parameters of nested estimators are set, too. Every parameter `verbose` is 0 or False.
+    The parameters of nested estimators are set, too. Every `verbose` is 0 or False, every `n_jobs`
+    is 1 and every `memory` is None, so that no other process or file receives the rows.
     """
+    shared = {id(value) for value in estimator.get_params().values()}
     copied = clone(estimator)
     settings: dict[str, Any] = {}
     for name, value in copied.get_params().items():
@@ -306,11 +320,38 @@ def seeded_clone(estimator: Any, seed: int) -> Any:
                 settings[name] = seed
             case "verbose":  # some estimators accept booleans only, and others numbers only
                 settings[name] = False if isinstance(value, bool) else 0
+            case "n_jobs":
+                settings[name] = 1
+            case "memory":
+                settings[name] = None
     copied.set_params(**settings)
     for nested in (copied, *copied.get_params().values()):
+        if id(nested) in shared:  # a fitted estimator that clones share
+            continue
         for name in [name for name in getattr(nested, "__dict__", ()) if "callback" in name]:
             delattr(nested, name)
     return copied
+
+
+_NO_OUTPUT = RefCountedContext(_without_output)
+
+
+@contextmanager
+def quietly(seed: int) -> Iterator[None]:
+    """Context manager for calls that read private rows, with global generators that are seeded.
+
+    Output, logs and progress are discarded. The states of the generators are restored, so that one
+    call does not affect another.
+    """
+    states = np.random.get_state(), random.getstate()  # noqa: NPY002 - global ones are meant
+    np.random.seed(seed)  # noqa: NPY002
+    random.seed(seed)
+    try:
+        with _NO_OUTPUT, without_progress():
+            yield
+    finally:
+        np.random.set_state(states[0])  # noqa: NPY002
+        random.setstate(states[1])
 
 
 def check_not_private(estimator: Any) -> None:
@@ -319,7 +360,8 @@ def check_not_private(estimator: Any) -> None:
     Its progress and its budget would depend on the rows to which it is fitted.
     """
     for nested in (estimator, *_parameters(estimator, deep=True).values()):
-        if "epsilon" in _parameters(nested) and "random_state" in _parameters(nested):
+        names = _parameters(nested).keys()
+        if {"epsilon", "random_state"} <= names or "budget" in names:
             raise ValueError(
                 "estimator must not contain a classifier with a privacy budget of its own; got "
                 f"{type(nested).__name__}. Fit this classifier itself."

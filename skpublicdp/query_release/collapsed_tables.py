@@ -117,6 +117,12 @@ def collapse_release(
         },
         measured=measured,
         posteriors=posteriors,
+        zeros={
+            # a combined cell is impossible if all of its cells are
+            subset: collapse_table((~mask).astype(np.float64), subset, groups) == 0
+            for subset, mask in release.zeros.items()
+            if set(subset) <= set(columns)
+        },
     )
 
 

@@ -15,6 +15,7 @@ from skpublicdp.query_release.marginals.collapse import (
     collapse_posterior,
 )
 from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
+from skpublicdp.query_release.marginals.zeros import possible_cells
 from skpublicdp.query_release.queries.base import WILDCARD
 from skpublicdp.query_release.queries.combined import CombinedQuery, expand
 from skpublicdp.typing import Floats
@@ -72,6 +73,10 @@ def combined_intervals(
             continue
         columns, codes = tuple(query), tuple(query.values())
         answers.check_released(columns)
+        possible = possible_cells(release.zeros, columns, release.fractions[columns].shape)
+        if possible is not None and not possible[np.ix_(*codes)].any():
+            ends[number] = 0
+            continue
         if all(len(members) == 1 for members in codes):
             noisy = release.noisy(columns, codes)
             ends[number] = release.intervals(columns, codes, level)[0]

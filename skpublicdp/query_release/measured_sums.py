@@ -78,7 +78,7 @@ def read_sums(sums: Mapping[Any, Any] | None, schema: Schema) -> list[SumColumn]
     for name, groupings in sums.items():
         position = schema.position(name)
         column = schema.columns[position]
-        if column.categorical or not 0 < column.high - column.low < math.inf:
+        if column.categorical or not 0 < (column.high - column.low) / 2 < math.inf:
             raise ValueError(
                 f"sums has an entry for column {column.name}, which must be numeric, with a lower "
                 "bound below the upper bound."

@@ -36,10 +36,10 @@ def _privacy(receipt: PrivacyReceipt) -> Iterator[str]:
     if receipt.delta:
         yield (
             "The results satisfy (ε, δ)-differential privacy with "
-            f"ε = {receipt.epsilon:g} and δ = {receipt.delta:.2g}."
+            f"ε = {_exact(receipt.epsilon)} and δ = {_exact(receipt.delta)}."
         )
     else:
-        yield f"The results satisfy ε-differential privacy with ε = {receipt.epsilon:g}."
+        yield f"The results satisfy ε-differential privacy with ε = {_exact(receipt.epsilon)}."
     yield f"Neighbouring data sets differ as follows: {receipt.unit}."
     is_known = any(text.startswith(KNOWN_NUMBER) for text in receipt.assumptions)
     private = f"{receipt.n_private:,} private rows" if is_known else "The private rows"
@@ -64,6 +64,10 @@ def _measurements(released: FittedRelease, receipt: PrivacyReceipt) -> Iterator[
         listed = "; ".join(tables[:MAX_LISTED_TABLES])
         more = f"; and {len(tables) - MAX_LISTED_TABLES} more" * (len(tables) > MAX_LISTED_TABLES)
         yield f"The tables and all of their margins: {listed}{more}."
+    if queries.zeros is not None or queries.hierarchy is not None:
+        yield "Impossible combinations were declared, and rows with them were not counted."
+    if queries.sums:
+        yield "Half of the budget was spent on sums by group."
     known = getattr(released.answers, "known", {})
     if known:
         totals = [" × ".join(schema.names[position] for position in key) for key in known]
@@ -95,3 +99,9 @@ def _intervals(released: FittedRelease) -> Iterator[str]:
             "Intervals account for the noise and for the sampling of rows, which are treated as a "
             "simple random sample; strata and clusters are not taken into account."
         )
+
+
+def _exact(number: float) -> str:
+    """Return a number with as many digits as it needs."""
+    short = f"{number:g}"
+    return short if float(short) == number else repr(number)

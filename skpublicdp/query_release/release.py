@@ -338,7 +338,7 @@ class PAPQueryRelease(
         if queries.are_numbers and self.method != "auto":
             raise ValueError("CustomQueries with bounds requires method='auto'.")
         weighted_queries.check_columns(rows.schema)
-        if self.method != "auto" and (queries.zeros or queries.hierarchy):
+        if self.method != "auto" and (queries.zeros is not None or queries.hierarchy is not None):
             raise ValueError("zeros and hierarchy of MarginalQueries require method='auto'.")
         bound_queries = weighted_queries.bind(rows.schema, rows.X_public)
         released = METHODS[self.method](self, bound_queries, rows, ledger)

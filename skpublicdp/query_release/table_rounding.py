@@ -12,6 +12,7 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import lsqr
 
 from skpublicdp.query_release.answers import FittedRelease
+from skpublicdp.query_release.marginals.zeros import possible_cells
 from skpublicdp.typing import Floats, Integers, Mask
 
 DEVIATION_COST = 3.0
@@ -31,15 +32,17 @@ DERIVABLE = 1e-6
 def whole_counts(released: FittedRelease, columns: tuple[int, ...], n_rows: int) -> Integers:
     """Return whole counts of a table over increasing columns, in the order of its codes.
 
-    One column is rounded by largest remainders. Two columns are rounded such that the margins are
-    the rounded tables of each column. A wider table keeps its margin over all columns but the last,
-    and the table of the last column.
+    One column, and a table with structural zeros, is rounded by largest remainders. Two columns are
+    rounded such that the margins are the rounded tables of each column. A wider table keeps its
+    margin over all columns but the last, and the table of the last column.
     """
     cells, _ = released.queries.table_cells(columns)
     codes = tuple(cells[:, list(columns)].T)
     counts = np.zeros([column_codes.max() + 1 for column_codes in codes])
     counts[codes] = released.answers.answer(cells) * n_rows
-    if len(columns) == 1:
+    release = getattr(released.answers, "release", None)
+    zeros = getattr(release, "zeros", {})
+    if len(columns) == 1 or possible_cells(zeros, columns, counts.shape) is not None:
         return largest_remainders(counts, n_rows)
     rows = whole_counts(released, columns[:-1], n_rows).ravel()
     last = whole_counts(released, columns[-1:], n_rows)
@@ -51,8 +54,8 @@ def largest_remainders(counts: Floats, total: int) -> Integers:
     """Return whole numbers next to the counts with a given sum (the method of Hamilton)."""
     counts = counts * (total / counts.sum())
     whole = np.floor(counts).astype(np.int64)
-    order = np.argsort(whole - counts, kind="stable")  # largest remainder first
-    whole[order[: total - int(whole.sum())]] += 1
+    order = np.argsort((whole - counts).ravel(), kind="stable")  # largest remainder first
+    whole.ravel()[order[: total - int(whole.sum())]] += 1
     return whole
 
 
@@ -130,11 +133,12 @@ def grades(estimates: Floats, low: Floats, high: Floats, limits: Sequence[float]
     return np.array(list(GRADES))[np.searchsorted(limits, ratios)]
 
 
-def complete_suppression(hidden: Mask, sizes: Floats) -> Mask:
+def complete_suppression(hidden: Mask, sizes: Floats, known: Mask | None = None) -> Mask:
     """Return the cells to hide so that no hidden cell can be derived from sums over any column.
 
     Cells are added to lines with a single hidden cell, and next to cells that the other sums
-    determine, starting with the smallest cells.
+    determine, starting with the smallest cells. If the known cells leave no cell to add, a hidden
+    cell can be derived.
 
     Parameters
     ----------
@@ -142,8 +146,11 @@ def complete_suppression(hidden: Mask, sizes: Floats) -> Mask:
         Cells that must be hidden, in the shape of the table.
     sizes : ndarray of float
         Estimates of the cells; small cells are hidden first.
+    known : ndarray of bool, optional
+        Cells that everybody knows, such as impossible cells, which are never hidden.
     """
     shape = hidden.shape
+    known = np.squeeze(np.zeros(shape, dtype=bool) if known is None else known)
     hidden, sizes = np.squeeze(hidden).copy(), np.squeeze(sizes)
     while (derivable := np.argwhere(_derivable(hidden))).size:
         # lines through derivable cells; those with a single hidden cell come first
@@ -154,10 +161,10 @@ def complete_suppression(hidden: Mask, sizes: Floats) -> Mask:
                 line: tuple[Any, ...] = (*cell[:axis], slice(None), *cell[axis + 1 :])
                 crossing[line] = True
                 alone[line] |= hidden[line].sum() == 1
-        candidates = alone & ~hidden
+        candidates = alone & ~hidden & ~known
         if not candidates.any():
-            candidates = crossing & ~hidden
-        if not candidates.any():  # a table of one cell
+            candidates = crossing & ~hidden & ~known
+        if not candidates.any():  # such as a table of one cell
             break
         # number of further lines in which a candidate would be the only hidden cell
         cost = np.zeros(hidden.shape)
@@ -218,10 +225,14 @@ def publish(values: dict[str, Any], shape: Sequence[int], options: Any) -> dict[
     estimates = next(iter(values.values()))
     limits = options.limits or DEFAULT_LIMITS
     quality = grades(estimates, values["low"], values["high"], limits)
+    # impossible cells alone have an interval without length
+    is_known = (values["low"] == 0) & (values["high"] == 0)
+    quality = np.where(is_known, GRADES[0], quality)
     hidden = np.zeros(len(quality), dtype=bool)
     if options.suppress is not None:
         unreliable = (quality >= options.suppress).reshape(shape)
-        hidden = complete_suppression(unreliable, np.nan_to_num(estimates).reshape(shape)).ravel()
+        sizes = np.nan_to_num(estimates).reshape(shape)
+        hidden = complete_suppression(unreliable, sizes, is_known.reshape(shape)).ravel()
     shown = {name: np.where(hidden, np.nan, column) for name, column in values.items()}
     if not hidden.any():
         shown = values

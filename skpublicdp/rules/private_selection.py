@@ -15,7 +15,7 @@ from sklearn.utils._param_validation import HasMethods, Interval
 
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp._internal.redaction import call_silently
-from skpublicdp.base_learner import seeded_clone
+from skpublicdp.base_learner import check_not_private, quietly, seeded_clone
 from skpublicdp.data.batch_predict import FittedClassifierMixin
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.inputs import read_fit_inputs
@@ -130,8 +130,8 @@ class PrivateSelectionClassifier(FittedClassifierMixin, CoverClassifier):
     all labelled public rows, and half of the others to bootstrap samples of them.
 
     Every parameter `random_state` of the estimator is set to a fixed number for each candidate.
-    Warnings of the fits are suppressed. Values far outside the range of public rows are clipped,
-    so that no classifier fails for them.
+    Warnings of the fits are suppressed. Values far outside the range of public rows are clipped. A
+    private row for which a candidate fails counts as a row with the first label.
 
     References
     ----------
@@ -249,6 +249,7 @@ class PrivateSelectionClassifier(FittedClassifierMixin, CoverClassifier):
         return Ledger.from_estimator(self, seeded_parts=False)
 
     def _read(self, X: Any, y: Any, **inputs: Any) -> Dataset:
+        check_not_private(self._base_learner())
         reader = LabelReader(self.classes, min_classes=2)
         return read_fit_inputs(
             self, X, y, reader, **inputs, numeric=True, clamp=True, use_reference=True
@@ -262,7 +263,8 @@ class PrivateSelectionClassifier(FittedClassifierMixin, CoverClassifier):
         public = PublicRows(rows.X_public, rows.X_labelled, rows.targets.public)
         models = fit_candidates(self._base_learner(), public, rows.classes, int(self.n_candidates))
         sample = PublicSample(rows.X_public, rows.classes, rows.schema.names)
-        cover = FiniteClass(models).build_cover(sample, alpha=0.5, beta=self.beta)
+        candidates = [UnfailingClassifier(model) for model in models]
+        cover = FiniteClass(candidates).build_cover(sample, alpha=0.5, beta=self.beta)
         return RuleSearch(
             cover=cover,
             tabulate=lambda cover: rows.fold(
@@ -302,8 +304,46 @@ class PrivateSelectionClassifier(FittedClassifierMixin, CoverClassifier):
 
     def _store_rule(self, rows: Dataset, hypothesis: Any, cover: Cover) -> None:
         super()._store_rule(rows, hypothesis, cover)
-        self.estimator_ = hypothesis.model
+        self.estimator_ = hypothesis.model.model
         self._schema = rows.schema
+
+
+class UnfailingClassifier:
+    """A fitted classifier that predicts its first label for rows for which it fails.
+
+    An error would reveal that such a row is among the private rows. Each prediction depends on its
+    row alone, if those of the classifier do.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.classes_ = model.classes_
+
+    def predict(self, X: Floats) -> NDArray[Any]:
+        """Return the predicted label of each row, without any output."""
+        with quietly(0):
+            labels, failure = call_silently(self._labels_of_model, X)
+            if failure is None:
+                return labels
+            predictions = np.full(len(X), self.classes_[0])
+            for position in range(len(X)):
+                label, failure = call_silently(self._labels_of_model, X[[position]])
+                if failure is None:
+                    predictions[position] = label[0]
+        return predictions
+
+    def _labels_of_model(self, X: Floats) -> NDArray[Any]:
+        """Return the labels of the classifier, or raise an error unless each is known."""
+        try:
+            labels = np.reshape(self.model.predict(X), len(X))
+        except (SystemExit, GeneratorExit):  # which are no errors, and may quote a value
+            raise ValueError from None
+        if not np.isin(labels, self.classes_).all():
+            raise ValueError
+        return labels
+
+    def __repr__(self) -> str:
+        return repr(self.model)
 
 
 class PublicRows(NamedTuple):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from fractions import Fraction
 from numbers import Integral
 from typing import Any, Self, TypeVar
@@ -27,12 +25,12 @@ from skpublicdp._internal.parameters import (
     all_or_nothing,
     check_parameters,
 )
-from skpublicdp._internal.progress import ProgressMixin, without_progress
+from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.redaction import call_silently
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import Sensitivity
 from skpublicdp.accounting.measurements import noise_scale
-from skpublicdp.base_learner import check_not_private, seeded_clone
+from skpublicdp.base_learner import check_not_private, quietly, seeded_clone
 from skpublicdp.data.batch_predict import FittedClassifierMixin, predict_batches
 from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.labels import LabelReader
@@ -147,8 +145,9 @@ class PrivateVotesClassifier(
     The rows are assigned to blocks at random, independently of their values. Values far outside the
     range of the public rows are clipped. If the fit to a block fails, the clone votes for the most
     frequent label of the block. Warnings, logs and output of Python in these fits are suppressed,
-    callbacks are removed, and every parameter `verbose` is set to 0 or False. Every parameter
-    `random_state` of the estimator is set to the number of the block.
+    and callbacks are removed. Every parameter `random_state` of the estimator is set to the number
+    of the block, `verbose` to 0 or False, `n_jobs` to 1 and `memory` to None. Output that compiled
+    code prints without being asked for cannot be suppressed.
 
     The student is fitted to each public row once for each label, except for the label with the
     fewest votes. The number of copies is proportional to the excess over these votes. The expected
@@ -392,16 +391,19 @@ def block_votes(
 
     def predict_points() -> Codes:
         """Fit a clone to the block, and return the codes of its predictions."""
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), without_progress():
+        try:
             model = seeded_clone(estimator, seed).fit(X, classes[codes])
             labels = model.predict(points.copy())
+        except (SystemExit, GeneratorExit):  # which are no errors, and may quote a value
+            raise ValueError from None
         column = np.reshape(labels, (len(points), 1))
         is_label = column == classes  # (n_points, n_classes)
         if not is_label.any(axis=1).all():
             raise ValueError  # not seen outside of this function
         return is_label.argmax(axis=1)
 
-    votes, failure = call_silently(predict_points)
+    with quietly(seed):
+        votes, failure = call_silently(predict_points)
     return votes if failure is None else frequent
 
 

@@ -9,7 +9,10 @@ import pytest
 
 from skpublicdp import PAPQueryRelease
 from skpublicdp.query_release import MarginalQueries
-from tests.internals.query_release import synthetic
+from tests.internals.query_release import (
+    complete_suppression,
+    synthetic,
+)
 from tests.kit import Recorder
 
 STATE_OF = {"a": "N", "b": "N", "c": "N", "d": "S", "e": "S"}
@@ -214,3 +217,51 @@ def test_private_rows_enter_through_paid_tables_only(zeros):
                 assert (change**2).sum() <= call.sensitivity.squared
                 largest = max(largest, np.abs(change).sum())
     assert largest == 2
+
+
+class TestCombined:
+    """Impossible cells in combined cells, counts to publish and suppression."""
+
+    @pytest.fixture
+    def release(self):
+        rng = np.random.default_rng(0)
+
+        def rows(n):
+            county = rng.choice(["A1", "A2", "A3", "B1", "B2"], n, p=[0.3, 0.29, 0.01, 0.2, 0.2])
+            return pd.DataFrame({"state": pd.Series(county).str[0], "county": county})
+
+        queries = MarginalQueries(hierarchy={"county": "state"}, zeros=[{"county": "(other)"}])
+        return PAPQueryRelease(queries, random_state=0).fit(rows(4000), X_public=rows(500))
+
+    def test_intervals_of_impossible_combinations(self, release):
+        query = {"state": "A", "county": ["B1", "B2"]}
+        for simultaneous in (False, True):
+            ends = release.interval([query], simultaneous=simultaneous)
+            assert ends.tolist() == [[0, 0]]
+
+    def test_combined_cells_are_impossible_if_all_their_cells_are(self, release):
+        groups = {"north": ["A1", "B1"], "south": ["A2", "A3"], "east": ["B2"]}
+        table = release.table(["state", "county"], collapse={"county": groups})
+        table = table.set_index(["state", "county"])
+        assert table.loc[("B", "south"), ["low", "high"]].tolist() == [0, 0]
+        assert table.loc[("A", "east"), ["low", "high"]].tolist() == [0, 0]
+        for cell in (("A", "north"), ("A", "south"), ("B", "north"), ("B", "east")):
+            assert table.loc[cell, "low"] < table.loc[cell, "fraction"] < table.loc[cell, "high"]
+
+    def test_whole_counts_of_impossible_cells_are_0(self, release):
+        table = release.table(["state", "county"], counts="whole")
+        is_impossible = table["state"] != table["county"].str[0]
+        is_known = table["county"].str.len() == 2
+        impossible = table[is_impossible & is_known & table["state"].isin(["A", "B"])]
+        assert len(impossible) == 5
+        assert (impossible["count"] == 0).all()
+        assert table["count"].sum() == 4000
+
+    def test_impossible_cells_are_known_and_not_hidden(self, release):
+        table = release.table(["state", "county"], quality=True, suppress="E")
+        impossible = table[(table["low"] == 0) & (table["high"] == 0)]
+        assert (impossible["quality"] == "A").all()
+        assert len(impossible) > 4
+        one_line = np.array([[True, False, False]])
+        hidden = complete_suppression(one_line, np.array([[1.0, 2, 3]]), ~one_line)
+        assert hidden.tolist() == one_line.tolist()

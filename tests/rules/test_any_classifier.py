@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
@@ -26,7 +26,13 @@ from skpublicdp import (
 from skpublicdp.hypotheses import FiniteClass
 from tests.audit.subjects import CarelessClassifier
 from tests.internals.base_learner import seeded_clone
-from tests.internals.rules import PublicRows, copies_of_points, count_votes, fit_candidates
+from tests.internals.rules import (
+    PublicRows,
+    UnfailingClassifier,
+    copies_of_points,
+    count_votes,
+    fit_candidates,
+)
 
 RNG = np.random.default_rng(0)
 X, PUBLIC = RNG.normal(size=(12_000, 3)), RNG.normal(size=(300, 3))
@@ -49,6 +55,18 @@ class NeverFits(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         raise AssertionError
+
+
+class GlobalCoin(DecisionTreeClassifier):
+    """A classifier that predicts by numpy's global generator."""
+
+    def predict(self, X):
+        return np.random.randint(2, size=len(X))  # noqa: NPY002
+
+
+class Exits(DecisionTreeClassifier):
+    def predict(self, X):
+        raise SystemExit(f"row {X[0]}")
 
 
 class TalkingClassifier(DecisionTreeClassifier):
@@ -147,6 +165,26 @@ class TestSelection:
         clf.fit(rows, Y, X_public=PUBLIC).predict(rows)
 
 
+class TestRowsThatFail:
+    """A category that no public row has makes some classifiers fail."""
+
+    def test_they_count_as_rows_of_the_first_label(self):
+        rng = np.random.default_rng(0)
+        public = rng.choice([0.0, 1.0, 3.0], (200, 1))
+        rows = rng.choice([0.0, 1.0, 3.0], (400, 1))
+        labels = np.where(rows[:, 0] > 0, "b", "a")
+        coder = make_pipeline(OneHotEncoder(), LogisticRegression())
+        for unseen in (0, 1, 399):
+            rows[:unseen] = 2.0
+            clf = PrivateSelectionClassifier(coder, n_candidates=20, classes=["a", "b"])
+            clf.fit(rows, labels, X_public=public)
+        model = UnfailingClassifier(clf.estimator_)
+        failing = np.array([[0.0], [2.0], [3.0]])
+        expected = clf.estimator_.predict(failing[[0, 2]])
+        assert model.predict(failing).tolist() == [expected[0], "a", expected[1]]
+        assert UnfailingClassifier(Exits().fit(X[:9], np.arange(9) % 2)).predict(X[:2]).sum() == 0
+
+
 class TestVotes:
     @pytest.mark.parametrize(
         "estimator", [*CLASSIFIERS, CarelessClassifier()], ids=lambda e: type(e).__name__
@@ -191,6 +229,21 @@ class TestVotes:
             clf.fit(X[:60], codes, X_public=PUBLIC)
             heard.append([record.getMessage() for record in caplog.records])
         assert heard[0] == heard[1]
+
+    def test_global_generators_are_those_of_the_block(self):
+        """A block of one label draws nothing, which must not shift the draws of others."""
+        rows, points = X[:60], PUBLIC[:20]
+        codes = np.arange(60) % 2
+        votes = count_votes(GlobalCoin(), rows, codes, points, np.arange(2), 6)
+        state = np.random.get_state()[1].copy()  # noqa: NPY002
+        codes[::6] = 0  # the first block
+        other = count_votes(GlobalCoin(), rows, codes, points, np.arange(2), 6)
+        assert np.abs(votes - other).sum(axis=1).max() <= 2
+        assert (np.random.get_state()[1] == state).all()  # noqa: NPY002
+
+    def test_a_block_may_exit(self):
+        votes = count_votes(Exits(), X[:9], np.arange(9) % 2, PUBLIC[:2], np.arange(2), 1)
+        assert votes.tolist() == [[1, 0], [1, 0]]
 
     def test_clones_are_silent(self):
         estimator = make_pipeline(StandardScaler(), SVC(verbose=True))

@@ -151,7 +151,9 @@ class CustomQueries(QueryClass):
         if self.are_numbers:
             ranges = np.asarray(self.bounds, dtype=np.float64)
             is_pair = ranges.shape in ((2,), (bound_queries._n_listed, 2))
-            if not is_pair or not (np.isfinite(ranges).all() and (np.diff(ranges) > 0).all()):
+            with np.errstate(over="ignore", invalid="ignore"):
+                widths = np.diff(ranges) if is_pair else np.zeros(1)
+            if not is_pair or not ((widths / 2 > 0) & np.isfinite(widths)).all():
                 raise ValueError(
                     "The bounds of CustomQueries must be a finite lower and upper bound, or one "
                     f"such pair for each of the {bound_queries._n_listed} queries."

@@ -113,7 +113,8 @@ class MarginalQueries(QueryClass):
         Structural zeros, i.e. combinations of values that are impossible. A dict maps columns to
         a value or a list of values, and means all combinations of these values. A frame has one
         impossible combination per row. Values are those of queries, and numbers must be whole
-        bins. Impossible cells are not measured and have the answer 0 with the interval [0, 0].
+        bins. Impossible cells of tables are not measured and have the answer 0 with the interval
+        [0, 0], but their rows are part of `sums`.
         With `zeros` or `hierarchy`, ``"(other)"`` is also impossible in columns whose type
         declares all categories. Do not derive zeros from private rows.
     hierarchy : dict, default=None
