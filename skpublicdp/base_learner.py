@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import random
 import warnings
 from collections.abc import Callable, Iterator
@@ -300,9 +301,14 @@ def fit_base(
 
 @contextmanager
 def _without_output() -> Iterator[None]:
-    """Context manager that discards what Python prints."""
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        yield
+    """Context manager that discards what Python prints, and the messages of all loggers."""
+    disabled = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    try:
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.disable(disabled)
 
 
 def seeded_clone(estimator: Any, seed: int) -> Any:

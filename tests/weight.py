@@ -72,7 +72,7 @@ ALLOWED = {
         (392, "any classifier, by a draw among public fits or by votes of blocks"),
     ],
     (".", "code"): [
-        (29, "fits to private blocks without output, files and shared generators"),
+        (35, "fits to private blocks without output, files and shared generators"),
         (17, "clones that are fitted to blocks of private rows are silent"),
         (5, "names of the new estimators and their warning"),
         (2, "names of columns after a nameless step of a pipeline"),

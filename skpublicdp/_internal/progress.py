@@ -54,16 +54,11 @@ _IS_MUTED = ContextVar("_IS_MUTED", default=False)
 
 @contextmanager
 def without_progress() -> Iterator[None]:
-    """Context manager for fits whose number or progress depends on private rows.
-
-    Nothing is reported, and the loggers of all packages are silent.
-    """
-    token, disabled = _IS_MUTED.set(True), logging.root.manager.disable
-    logging.disable(logging.CRITICAL)
+    """Context manager for fits whose number or progress depends on private rows."""
+    token = _IS_MUTED.set(True)
     try:
         yield
     finally:
-        logging.disable(disabled)
         _IS_MUTED.reset(token)
 
 

@@ -51,7 +51,10 @@ ALLOWED_IMPORTS = {
     "_internal.text": set(),
     "_internal.versions": {"exceptions"},
     "data": {"data", "exceptions", "_internal.redaction", "_internal.text"},
-    "base_learner": {"accounting", "data", "exceptions", "privacy.ledger", "privacy.budget"},
+    "base_learner": {
+        *("accounting", "data", "exceptions", "privacy.ledger", "privacy.budget"),
+        "_internal.threads",
+    },
     "sanitizers": {
         *(
             "sanitizers",

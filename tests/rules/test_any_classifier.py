@@ -2,6 +2,7 @@
 
 import io
 import logging
+import sys
 import warnings
 from contextlib import redirect_stderr, redirect_stdout
 
@@ -25,7 +26,7 @@ from skpublicdp import (
 )
 from skpublicdp.hypotheses import FiniteClass
 from tests.audit.subjects import CarelessClassifier
-from tests.internals.base_learner import seeded_clone
+from tests.internals.base_learner import quietly, seeded_clone
 from tests.internals.rules import (
     PublicRows,
     UnfailingClassifier,
@@ -244,6 +245,18 @@ class TestVotes:
     def test_a_block_may_exit(self):
         votes = count_votes(Exits(), X[:9], np.arange(9) % 2, PUBLIC[:2], np.arange(2), 1)
         assert votes.tolist() == [[1, 0], [1, 0]]
+
+    def test_concurrent_fits_restore_output_and_loggers(self):
+        """Threads leave the process-wide settings in any order."""
+        first, second = quietly(0), quietly(1)
+        stdout = sys.stdout
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert sys.stdout is not stdout
+        second.__exit__(None, None, None)
+        assert sys.stdout is stdout
+        assert logging.root.manager.disable == logging.NOTSET
 
     def test_clones_are_silent(self):
         estimator = make_pipeline(StandardScaler(), SVC(verbose=True))
