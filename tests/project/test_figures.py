@@ -364,8 +364,8 @@ def losses_of_synthetic_rows():
         )
 
 
-@quote("comparison", r"pairs with the label give (\.\d+), compared with (\.\d+)\.")
-def the_one_cell_where_synthetic_rows_are_not_behind():
+@quote("comparison", r"triples with the label give (\.\d+), compared with (\.\d+)\.")
+def the_one_table_where_synthetic_rows_are_not_behind():
     page, figures, names = head_to_head("classification")
     ours, *rivals = page.SYNTHETIC.values()
 
@@ -377,8 +377,8 @@ def the_one_cell_where_synthetic_rows_are_not_behind():
         (measure, data, epsilon, method)
         for measure, data, epsilon, method in cells
         if shown(data, measure, method, epsilon) >= shown(data, measure, ours, epsilon)
-    ] == [("accuracy", "mlc_churn", 1.0, rivals[0])]
-    return [figures["mlc_churn", "accuracy", one, 1.0][0] for one in (rivals[0], ours)]
+    ] == [(measure, "adult", 1.0, rivals[2]) for measure in ("accuracy", "auc")]
+    return [figures["adult", "accuracy", one, 1.0][0] for one in (rivals[2], ours)]
 
 
 def release_figure(data, measure, heading, epsilon):
