@@ -320,7 +320,7 @@ MUTANTS = (
         STRUCTURE,
         "label_privacy/classifier.py",
         "            positions = np.arange(n_public, dtype=np.intp) * n // n_public\n",
-        "            positions = np.argsort(y, kind='stable')[:n_public]\n",
+        "            positions = np.argsort(np.asarray(y) == 0, kind='stable')[:n_public]\n",
         ("LabelPrivateClassifier, private estimator",),
     ),
     Mutant(
