@@ -257,7 +257,7 @@ ALLOWED = {
         (4, "limits of thresholds and of the search for a shortfall"),
     ],
     ("boosting", "code"): [
-        (5, "what the receipt says of a renewed model that protects labels only"),
+        (8, "what the receipt says of a renewed model that protects labels only"),
         (1, "progress of fits"),
         (247, "one idea per line in 69 functions"),
         (150, "covariances of few public rows are shrunk"),

@@ -97,8 +97,8 @@ def unit_of_persons(rows_per_person: int, unit_of_rows: str) -> str:
         REPLACE_FEATURES: " (features only: labels are not protected)",
         REPLACE_LABEL: " (labels only: features are not protected)",
     }
-    whole = f"{REPLACE_PERSON}, up to {rows_per_person} private rows"
-    return whole + parts.get(unit_of_rows, "")
+    unit = f"{REPLACE_PERSON}, up to {rows_per_person} private rows"
+    return unit + parts.get(unit_of_rows, "")
 
 
 PUBLIC_FEATURES = "the features of all rows are public"

@@ -428,8 +428,10 @@ class DefaultPublicModel(PublicModel):
     def _margins_of_classes(self, model: Any, probabilities: Floats) -> Floats:
         """Return margins for all classes, given the probabilities of the classes of a model."""
         assert self.target.classes is not None
-        of = np.asarray(model.classes_, dtype=np.intp)
-        columns = columns_of_classes(probabilities, of, np.arange(len(self.target.classes)))
+        known_classes = np.asarray(model.classes_, dtype=np.intp)
+        columns = columns_of_classes(
+            probabilities, known_classes, np.arange(len(self.target.classes))
+        )
         return self.target.margins_of_probabilities(columns)
 
     def _linear_scores(self, standardised: Floats) -> Floats:
@@ -648,10 +650,11 @@ def _stacked(
         distances = (weights - model.weights) / WEIGHT_DEVIATION
         return float((distances**2).sum() / 2 - likelihood)
 
-    found = minimize(loss, model.weights, method="Powell", bounds=[(0.0, MAX_SLOPE)] * 3)
-    model = replace(model, weights=found.x)
+    bounds = [(0.0, MAX_SLOPE)] * 3
+    weights = minimize(loss, model.weights, method="Powell", bounds=bounds).x
+    model = replace(model, weights=weights)
     margins = model.predict_margins(rows)
-    margins[:, public_labels.rows] = np.tensordot(found.x, out_of_fold, axes=1)
+    margins[:, public_labels.rows] = np.tensordot(weights, out_of_fold, axes=1)
     return PublicMargins(model, 1.0, to_integers(margins))
 
 

@@ -219,11 +219,10 @@ class LabelPrivateClassifier(
                 f"{type(self.estimator).__name__}. Use one of SemiPrivateBoostingClassifier, "
                 "SemiPrivateLogisticRegression and SemiPrivateClassifier."
             )
-        if not is_private:
-            check_not_private(self.estimator)
         if is_private:
             self._fit_private_estimator(X, y, groups)
         else:
+            check_not_private(self.estimator)
             self._fit_to_released_labels(X, y, groups)
         for name in ("n_features_in_", "feature_names_in_"):
             self.__dict__.pop(name, None)  # of an earlier fit
@@ -262,10 +261,10 @@ class LabelPrivateClassifier(
         if not is_counted.all():
             X = take_rows(X, np.flatnonzero(is_counted))
         self.estimator_ = clone(self.estimator).fit(X, self.released_labels_)
-        known = PUBLIC_FEATURES
+        assumption = PUBLIC_FEATURES
         if self.classes is None:
-            known += ", and so is the set of labels"
-        self.privacy_ = ledger.receipt(unit=REPLACE_LABEL, assumptions=(known,))
+            assumption += ", and so is the set of labels"
+        self.privacy_ = ledger.receipt(unit=REPLACE_LABEL, assumptions=(assumption,))
 
     def _fit_private_estimator(self, X: Any, y: Any, groups: Any) -> None:
         """Fit a private estimator whose public rows are the features of the same rows.

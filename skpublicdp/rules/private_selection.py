@@ -325,7 +325,7 @@ class UnfailingClassifier:
             labels, failure = call_silently(self._labels_of_model, X)
             if failure is None:
                 return labels
-            predictions = np.full(len(X), self.classes_[0])
+            predictions = np.full(len(X), self.classes_[0], dtype=self.classes_.dtype)
             for position in range(len(X)):
                 label, failure = call_silently(self._labels_of_model, X[[position]])
                 if failure is None:

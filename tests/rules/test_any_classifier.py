@@ -173,11 +173,11 @@ class TestRowsThatFail:
         rng = np.random.default_rng(0)
         public = rng.choice([0.0, 1.0, 3.0], (200, 1))
         rows = rng.choice([0.0, 1.0, 3.0], (400, 1))
-        labels = np.where(rows[:, 0] > 0, "b", "a")
+        labels = np.where(rows[:, 0] > 0, "longer", "a")
         coder = make_pipeline(OneHotEncoder(), LogisticRegression())
         for unseen in (0, 1, 399):
             rows[:unseen] = 2.0
-            clf = PrivateSelectionClassifier(coder, n_candidates=20, classes=["a", "b"])
+            clf = PrivateSelectionClassifier(coder, n_candidates=20, classes=["a", "longer"])
             clf.fit(rows, labels, X_public=public)
         model = UnfailingClassifier(clf.estimator_)
         failing = np.array([[0.0], [2.0], [3.0]])

@@ -93,8 +93,8 @@ class CustomQueries(QueryClass):
         units = np.empty(numbers.shape, dtype=np.int64)
         for row, position in enumerate(positions):
             low, high = self._ranges[position].tolist()
-            known = np.where(np.isnan(numbers[row]), low, numbers[row])
-            units[row] = to_units(known, low, high) + UNITS
+            filled = np.where(np.isnan(numbers[row]), low, numbers[row])
+            units[row] = to_units(filled, low, high) + UNITS
         return units
 
     def from_shares(self, Q: NDArray[Any], shares: Floats) -> Floats:

@@ -54,12 +54,12 @@ def impossible_combinations(
             mask_of(columns)[codes] = True
     for child_name, declared in (queries.hierarchy or {}).items():
         child, parent, parent_of_code = _read_hierarchy(child_name, declared, schema, codes_public)
-        known = np.flatnonzero(parent_of_code >= 0)
-        is_impossible = np.ones((len(known), sizes[parent]), dtype=bool)
-        is_impossible[np.arange(len(known)), parent_of_code[known]] = False
+        known_codes = np.flatnonzero(parent_of_code >= 0)
+        is_impossible = np.ones((len(known_codes), sizes[parent]), dtype=bool)
+        is_impossible[np.arange(len(known_codes)), parent_of_code[known_codes]] = False
         mask = mask_of((min(child, parent), max(child, parent)))
         child_first = mask if child < parent else mask.T  # a view
-        child_first[known] |= is_impossible
+        child_first[known_codes] |= is_impossible
     completed = with_margins(zeros)
     for columns, mask in completed.items():
         if mask.all():
