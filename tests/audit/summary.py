@@ -1,7 +1,7 @@
 """The committed tables of the audit and of the seeded defects, and their summaries on a page.
 
-``python -m tests.audit > tests/audit/table.md`` and ``python -m tests.mutants >
-tests/mutants/table.md`` write the tables. ``python -m tests.audit.summary`` then writes the
+``python -m tests.audit > tests/audit/checks.md`` and ``python -m tests.mutants >
+tests/mutants/defects.md`` write the tables. ``python -m tests.audit.summary`` then writes the
 summaries into docs/user_guide/why_believe_it.md.
 """
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tests import ROOT
 
-CHECKS = ROOT / "tests" / "audit" / "table.md"
-DEFECTS = ROOT / "tests" / "mutants" / "table.md"
+CHECKS = ROOT / "tests" / "audit" / "checks.md"
+DEFECTS = ROOT / "tests" / "mutants" / "defects.md"
 PAGE = ROOT / "docs" / "user_guide" / "why_believe_it.md"
 
 
