@@ -20,10 +20,8 @@ def package_version() -> str:
 
 
 def state_format(version: str) -> str:
-    """Return the part of a version that fixes the state of fitted estimators.
-
-    Development versions change the state at any time, so the result is the whole of such a version.
-    """
+    """Return the part of a version that determines the state of fitted estimators."""
+    # development versions may change it at any time
     return version if "dev" in version else ".".join(version.split(".")[:2])
 
 

@@ -201,7 +201,7 @@ def test_a_file_of_another_minor_version_is_told(estimator, monkeypatch):
         pickle.loads(without_version)
 
 
-@pytest.mark.parametrize("saved, current", [("0.2.0.dev0", "0.2.0"), ("0.3.0", "0.3.0.dev1")])
+@pytest.mark.parametrize(("saved", "current"), [("0.2.0.dev0", "0.2.0"), ("0.3.0", "0.3.0.dev1")])
 def test_a_file_of_a_development_version_is_told(saved, current, monkeypatch):
     model = fitted(SemiPrivateClassifier())
     file = saved_by(saved, model, monkeypatch)
