@@ -19,7 +19,7 @@ from skpublicdp.rules.semi_private import SemiPrivateClassifier
 StatisticsRelease = PAPQueryRelease
 """Alias of `PAPQueryRelease` under a name that is easier to find."""
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 __all__ = [
     "ConformalClassifier",

@@ -153,7 +153,7 @@ class ImplausibleScoreWarning(UserWarning):
 
 
 class InconsistentVersionWarning(UserWarning):
-    """A fitted estimator is loaded in another minor version than the one that fitted it."""
+    """A fitted estimator is loaded in another minor or development version than its own."""
 
 
 class ReadError(RuntimeError):

@@ -19,6 +19,12 @@ def package_version() -> str:
     return __version__
 
 
+def state_format(version: str) -> str:
+    """Return the part of a version that determines the state of fitted estimators."""
+    # development versions may change it at any time
+    return version if "dev" in version else ".".join(version.split(".")[:2])
+
+
 class VersionedMixin:
     """Mixin that pickles an estimator with a version, and warns if another one loads it."""
 
@@ -33,7 +39,7 @@ class VersionedMixin:
         super_setstate: Any = super().__setstate__  # type: ignore[misc]
         super_setstate(state)
         is_fitted = any(name.endswith("_") and not name.startswith("_") for name in state)
-        if is_fitted and saved.split(".")[:2] != current.split(".")[:2]:
+        if is_fitted and state_format(saved) != state_format(current):
             warn(
                 f"{type(self).__name__} was fitted with version {saved} of skpublicdp and is used "
                 f"with version {current}. Its predictions and receipts may differ or fail: use the "

@@ -201,6 +201,18 @@ def test_a_file_of_another_minor_version_is_told(estimator, monkeypatch):
         pickle.loads(without_version)
 
 
+@pytest.mark.parametrize(("saved", "current"), [("0.2.0.dev0", "0.2.0"), ("0.3.0", "0.3.0.dev1")])
+def test_a_file_of_a_development_version_is_told(saved, current, monkeypatch):
+    model = fitted(SemiPrivateClassifier())
+    file = saved_by(saved, model, monkeypatch)
+    monkeypatch.setattr(skpublicdp, "__version__", current)
+    with pytest.warns(InconsistentVersionWarning, match=f"{saved} of .* with version {current}"):
+        pickle.loads(file)
+    monkeypatch.setattr(skpublicdp, "__version__", saved)
+    with warnings.catch_warnings(action="error", category=InconsistentVersionWarning):
+        pickle.loads(file)
+
+
 def test_the_version_is_that_of_the_fit(monkeypatch):
     old = saved_by("0.1.2", fitted(SemiPrivateClassifier()), monkeypatch)
     for copied in (lambda model: model, copy.deepcopy, FORMATS["joblib"], FORMATS["skops"]):

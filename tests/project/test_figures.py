@@ -37,7 +37,7 @@ GUIDES = (
         "scores",
     ),
     *("selection", "pipelines", "project_budget", "mixed_populations", "few_labels", "scale"),
-    *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses", "serving"),
+    *("large_tables", "tutorial", "budget", "troubleshooting", "witnesses", "serving", "stability"),
     *(
         "embeddings",
         "in_service",
