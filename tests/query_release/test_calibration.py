@@ -235,6 +235,24 @@ class TestCalibratedRelease:
                     held.append(row["low"] <= truth <= row["high"])
         assert np.mean(held) > 0.9
 
+    def test_intervals_of_rare_cells(self):
+        """Groups of 7 rows: no cell exceeds its group, and cells may be empty as before."""
+        rng = np.random.default_rng(0)
+        group = np.where(np.arange(N) < 7, "rare", np.where(rng.random(N) < 0.5, "a", "b"))
+        kind = rng.choice([f"kind {i}" for i in range(8)], N, p=[0.65, *[0.05] * 7])
+        rows = pd.DataFrame({"group": group, "kind": kind})
+        rows["group"] = pd.Categorical(rows["group"], ["a", "b", "rare"])
+        totals = rows["group"].value_counts()
+        for seed in range(3):
+            release = PAPQueryRelease(epsilon=0.3, random_state=seed)
+            release = release.fit(rows, X_public=rows[-200:].copy())
+            calibrated = release.calibrate({"group": totals})
+            before, after = (r.table(["group", "kind"]) for r in (release, calibrated))
+            assert (after["low"][before["low"] == 0] == 0).all()
+            is_rare = after["group"] == "rare"
+            assert (after["high"][is_rare] <= 7 / N + 1e-12).all()
+            assert (after["high"][is_rare & (before["high"] > 7 / N)] > 0).all()
+
     def test_sampling_deviation_is_that_of_post_stratification(self):
         # with next to no noise, the variance is Σ N_h² p_h (1 - p_h) / n_h over strata h
         exact = fitted(epsilon=1000)
