@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from skpublicdp import PAPQueryRelease
+from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.query_release import MarginalQueries, StumpQueries
 from tests.internals.query_release import rake_to_margins
 
@@ -175,6 +176,27 @@ class TestCalibratedRelease:
         )
         with pytest.raises(ValueError, match="calling calibrate"):
             calibrated.cdf_interval([50], column="age")
+
+    def test_totals_of_private_rows_leave_their_columns_unprotected(self, release):
+        calibrated = release.calibrate({"sex": {"f": 3, "m": 1}}, from_private_rows=True)
+        receipt = calibrated.privacy_
+        assert receipt.unit == "replace one private row (columns not protected: sex)"
+        assert receipt.protects == "columns"
+        assert receipt.assumptions[0] == "the columns sex of all private rows are public"
+        assert "whose public columns are equal" in receipt.in_words()
+        assert "some are equal" in str(receipt.to_registry())
+        assert (receipt.epsilon, receipt.event) == (
+            release.privacy_.epsilon,
+            release.privacy_.event,
+        )
+        assert PrivacyReceipt.from_dict(receipt.to_dict()) == receipt
+        assert release.privacy_.protects == "rows"
+        assert "columns not protected: sex" in calibrated.describe_method()
+        equal = dict.fromkeys(itertools.product(REGIONS, SEXES), 1)
+        both = release.calibrate(
+            {("sex", "region"): {key[::-1]: 1 for key in equal}}, from_private_rows=True
+        )
+        assert "columns not protected: region, sex)" in both.privacy_.unit
 
     def test_intervals(self, release):
         calibrated = release.calibrate(KNOWN)
