@@ -95,6 +95,7 @@ def _text(value):
 COLUMNS = {
     "accounting": {
         "estimator": "subject",
+        "cases": "cases",
         "claimed ε": "claimed",
         "δ": "delta",
         "PLD, at least": "found",
@@ -103,6 +104,7 @@ COLUMNS = {
     },
     "samplers": {
         "sampler": "subject",
+        "cases": "cases",
         "beside": "tool",
         "compared by": "measure",
         "value": "found",
@@ -112,6 +114,7 @@ COLUMNS = {
     "canaries": {
         "estimator": "subject",
         "attack": "measure",
+        "cases": "cases",
         "claimed ε": "claimed",
         "δ": "delta",
         "ε at least": "found",
@@ -121,6 +124,7 @@ COLUMNS = {
     "attacks": {
         "classifier": "subject",
         "attack": "measure",
+        "cases": "cases",
         "largest area by the claim": "claimed",
         "area": "found",
         "HistGradientBoosting": "other",
@@ -133,36 +137,88 @@ COLUMNS = {
     },
     "recorder": {
         "case": "subject",
+        "cases": "cases",
         "pairs of neighbours": "other",
         "finding": "measure",
         "verdict": "verdict",
     },
     "time": {
         "what": "subject",
+        "cases": "cases",
         "measure": "measure",
         "value": "found",
         "of the other": "other",
         "verdict": "verdict",
     },
 }
-"""Columns of each part's table on the page, as heading and row field."""
+"""Columns of each part's table on the page, as heading and field of a row or of its kind."""
+
+CALLS = "sys.setprofile"
+"""Tool that counts the calls of a fit."""
+
+RATIO, MEMORY = "ratio of median times, and p value", "peak MiB"
+"""Measures of fits to two datasets, of which the page shows the largest difference."""
+
+
+class Kind(NamedTuple):
+    """Rows that the page shows as one, the row that it shows, and their number."""
+
+    line: Row
+    cases: int
+
+
+def kinds(rows):
+    """Return the kinds of rows of a part; rows with different verdicts are never of one kind."""
+    rows_of_kind = {}
+    for line in rows:
+        rows_of_kind.setdefault((*_kind(line), line.verdict), []).append(line)
+    return [Kind(max(mine, key=_rank), len(mine)) for mine in rows_of_kind.values()]
+
+
+def _kind(line):
+    """Return what rows of a kind have in common: mostly the class of the estimator."""
+    subject, _, rest = line.subject.partition(",")
+    if line.part == "accounting" or line.tool == CALLS:
+        return (subject,)
+    if line.part in ("samplers", "recorder"):
+        return subject, line.tool
+    if line.part in ("canaries", "attacks"):
+        return subject, line.measure
+    if line.measure in (RATIO, MEMORY):
+        return rest.rpartition(",")[2], line.measure
+    return line.subject, line.measure
+
+
+def _rank(line):
+    """Return a number that is largest in the row of a kind that the page shows."""
+    if line.claimed > 0:
+        return line.found / line.claimed
+    if line.measure.startswith("p value"):
+        return -line.found
+    if line.measure in (RATIO, MEMORY):
+        ratio = line.found if line.measure == RATIO else line.found / line.other
+        return abs(math.log(ratio))
+    return line.found
 
 
 def table(part, rows):
-    """Return a part's table in Markdown."""
+    """Return a part's table in Markdown, with a row for each kind."""
     fields = COLUMNS[part].values()
     is_text = [field in ("tool", "subject", "measure", "verdict") for field in fields]
     lines = [f"| {' | '.join(COLUMNS[part])} |"]
     lines.append("|" + "".join("---|" if text else "--:|" for text in is_text))
-    for line in rows:
-        cells = (_text(getattr(line, field)) or "—" for field in fields)
+    for kind in kinds(rows):
+        values = {**kind.line._asdict(), "cases": kind.cases}
+        if kind.line.tool == CALLS:
+            values["measure"] = "calls"  # the CSV names the functions
+        cells = (_text(values[field]) or "—" for field in fields)
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
 def is_left_out(line):
     """Return whether a row is only in the CSV, like the many fits with identical calls."""
-    return line.tool == "sys.setprofile" and line.verdict == EQUAL
+    return line.tool == CALLS and line.verdict == EQUAL
 
 
 def with_tables(text):

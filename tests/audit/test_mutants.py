@@ -1,7 +1,6 @@
 """Seeded defects: the public verifier detects each, and reports none in the package itself."""
 
 import builtins
-import itertools
 import symtable
 import sys
 import types
@@ -9,6 +8,7 @@ from fractions import Fraction
 
 import pytest
 
+from tests.audit import summary
 from tests.audit.checks import all_checks
 from tests.mutants import MUTANTS, Mutant, Patch, copies, detect
 
@@ -123,21 +123,26 @@ def test_an_error_is_no_violation(tmp_path, monkeypatch):
     assert copies._violation(str(tmp_path), CLEAN[1:]) is None
 
 
-def page_rows():
-    page = copies.PACKAGE.parent / "docs" / "user_guide" / "why_believe_it.md"
-    *_, table = page.read_text(encoding="utf-8").partition("<!-- make mutants -->\n")
-    lines = itertools.takewhile(lambda line: line.startswith("|"), table.splitlines())
-    return [line.strip("| ").split(" | ") for line in lines][2:]
-
-
-def test_the_page_lists_them_all():
-    rows = page_rows()
+def test_the_committed_table_lists_them_all():
+    rows = summary.rows(summary.DEFECTS)
     assert [row[:2] for row in rows] == [[mutant.name, mutant.kind] for mutant in MUTANTS]
     assert all(row[2] in mutant.cases for row, mutant in zip(rows, MUTANTS, strict=True))
+    page = summary.PAGE.read_text(encoding="utf-8")
+    assert f"Therefore {len(MUTANTS)} defects were seeded" in page
+
+
+def test_a_summary_counts_the_defects_of_a_class():
+    rows = [row.split(" | ") for row in ("a | leak | A | replay", "b | scale | B | samples")]
+    rows.append(["c", "leak", "C", "all outcomes"])
+    assert summary.summary_of_defects(rows).splitlines()[2:] == [
+        "| leak | 2 | a | all outcomes; replay |",
+        "| scale | 1 | b | samples |",
+    ]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
-def test_all_are_detected_as_on_the_page(mutant):
+def test_all_are_detected_as_in_the_table(mutant):
     detection = detect(mutant)
-    assert [mutant.name, mutant.kind, detection.case, detection.witness] in page_rows()
+    row = [mutant.name, mutant.kind, detection.case, detection.witness]
+    assert row in summary.rows(summary.DEFECTS)

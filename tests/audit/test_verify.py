@@ -28,9 +28,8 @@ from skpublicdp.accounting import (
 from skpublicdp.audit import Verification, audit_privacy, verify_privacy
 from skpublicdp.hypotheses import Thresholds
 from skpublicdp.model_selection import SemiPrivateSearchCV
-from tests import ROOT
 from tests.audit import __main__ as command
-from tests.audit import checks
+from tests.audit import checks, summary
 from tests.audit.catalogue import catalogue
 from tests.audit.checks import run_check, table
 from tests.helpers import two_up
@@ -49,7 +48,6 @@ from tests.internals.audit import (
 from tests.internals.mechanisms import Choice, Lazy, Leaf, OneOf, Product, random_bits
 from tests.internals.privacy import Ledger, public_computation
 
-PAGE = ROOT / "docs" / "user_guide" / "why_believe_it.md"
 BITS = [[0.0], [1.0]]
 ENTRY = {"name": "counts", "proof": "none"}
 COUNT_SENSITIVITY = Sensitivity(2, 2)
@@ -609,12 +607,11 @@ def test_all_data_sets_and_their_neighbours():
     assert labelled.arguments((0, 3))["y"].tolist() == ["a", "b"]
 
 
-# the table of the page
+# the committed table, and its summary on the page
 
 
-def page_rows():
-    lines = re.findall(r"^\| (.+) \|$", PAGE.read_text(), re.MULTILINE)
-    return {line.split(" | ")[0]: line for line in lines}
+def committed_rows():
+    return {row[0]: row for row in summary.rows(summary.CHECKS)}
 
 
 def test_every_public_estimator_is_in_the_table():
@@ -627,8 +624,7 @@ def test_every_public_estimator_is_in_the_table():
         for name in module.__all__:
             if hasattr(getattr(module, name), "fit") or name.startswith("private_"):
                 assert name in named or name == "private_accuracy_score"  # of the same table
-    rows = page_rows()
-    assert {case.name for case in catalogue()} <= rows.keys()
+    assert committed_rows().keys() == checks.all_checks().keys()
 
 
 QUICK = [
@@ -645,7 +641,7 @@ def test_the_table_equals_the_results(name):
     result = case.verify()
     assert result.holds, result
     *_, line = table([result])
-    assert line == f"| {page_rows()[name]} |"
+    assert line == f"| {' | '.join(committed_rows()[name])} |"
 
 
 @pytest.mark.slow
@@ -653,9 +649,36 @@ def test_the_table_equals_the_results(name):
 def test_all_of_the_table():
     result = [run_check(name, check) for name, check in checks.all_checks().items()]
     assert all(each.holds for each in result), [each for each in result if not each.holds]
-    rows = page_rows()
-    for each, line in zip(result, list(table(result))[2:], strict=True):
-        assert line == f"| {rows[each.name]} |"
+    text = summary.CHECKS.read_text(encoding="utf-8")
+    assert text == "\n".join([*table(result), "", checks.verdict(result), ""])
+
+
+def test_the_page_shows_the_committed_tables():
+    text = summary.PAGE.read_text(encoding="utf-8")
+    assert summary.with_summaries(text) == text
+    for command_line in ("make audit", "make mutants"):
+        assert f"<!-- {command_line} -->\n| " in text
+    last_line = summary.CHECKS.read_text(encoding="utf-8").splitlines()[-1]
+    assert f"...\n{last_line}\n" in text
+
+
+def test_a_summary_has_the_check_that_is_closest_to_its_claim():
+    """A violation has a row of its own, so other checks do not hide it."""
+
+    def shown(*rows):
+        lines = summary.summary_of_checks([row.split(" | ") for row in rows]).splitlines()
+        return lines[2:]
+
+    one, two = "One, a | 1 | 0 | 0.5 | replay", "One, b | 8 | 0 | 6 | replay"
+    attack = "Two | 4 | 0.1 | ≥ 3 | attack"
+    assert shown(one, two, attack) == [
+        "| One, b | 2 | 8 | 0 | 6 | replay |",
+        "| Two | 1 | 4 | 0.1 | ≥ 3 | attack |",
+    ]
+    violated = "One, c | 8 | 0 | 7 | replay: **VIOLATED**: a count"
+    assert len(shown(one, violated, two)) == 2
+    free = ("None, a | 0 | 0 | 0 | replay", "None, b | — | — | — | samples")
+    assert len(shown(*free)) == 2
 
 
 @pytest.mark.parametrize(
@@ -687,10 +710,10 @@ def test_a_check_that_raises_does_not_hold(monkeypatch, capsys):
 
 def test_the_page_explains_every_claim_that_is_large():
     """A large ε reaches a branch at few rows: the page says which one, for each."""
-    text = PAGE.read_text(encoding="utf-8")
+    text = summary.PAGE.read_text(encoding="utf-8")
     explained = text.split("## Large ε in the table")[1].split("\n## ")[0]
-    rows = page_rows()
-    claims = {float(rows[case.name].split(" | ")[1]) for case in catalogue()}
+    rows = committed_rows()
+    claims = {float(rows[case.name][1]) for case in catalogue()}
     listed = re.findall(r"^\| ([\d, ]+) \|", explained, re.MULTILINE)
     listed = {float(claim.replace(",", "")) for cell in listed for claim in cell.split(", ")}
     assert listed == {claim for claim in claims if claim >= 10}

@@ -1,7 +1,7 @@
 """Seeded defects of the package, which the public verifier must find one at a time.
 
 ``python -m tests.mutants [NAME ...]`` verifies copies of the package with a defect, and prints the
-table of docs/user_guide/why_believe_it.md. A defect is a definition that takes the name of another
+table of tests/mutants/defects.md. A defect is a definition that takes the name of another
 one (`Patch`), or a replacement of a few lines (`Mutant`). The package itself is never changed.
 """
 

@@ -86,6 +86,33 @@ def test_the_page_shows_the_committed_table(table):
     assert set(re.findall(r"<!-- witnesses: (\w+) -->", text)) == set(table.COLUMNS)
 
 
+def test_a_row_of_the_page_is_the_closest_to_its_claim(table):
+    """A row with another verdict has a row of its own, so no violation is hidden by other cases."""
+
+    def rows(*found):
+        for number, value in enumerate(found):
+            yield table.row("accounting", "a tool", f"One, {number}", "ε", 1.0, 0.0, value)
+        yield table.row("accounting", "a tool", "Two", "ε", 1.0, 0.0, 0.5)
+
+    def shown(*found):
+        return [(kind.line.subject, kind.cases) for kind in table.kinds(rows(*found))]
+
+    assert shown(0.7, 0.9, 0.8) == [("One, 1", 3), ("Two", 1)]
+    assert shown(0.7, 1.1, 0.8) == [("One, 2", 2), ("One, 1", 1), ("Two", 1)]
+
+
+def test_a_row_of_the_page_has_the_smallest_p_value_or_the_largest_difference(table):
+    def row(part, tool, subject, measure, found, other=1.0):
+        return table.row(part, tool, subject, measure, math.nan, math.nan, found, other)
+
+    noise = [row("samplers", "a tool", f"noise, {p}", "p value", p) for p in (0.3, 0.1, 0.2)]
+    times = [row("time", "clock", f"{ratio}, equal", table.RATIO, ratio) for ratio in (1.1, 0.5)]
+    memory = [row("time", "traces", f"{found}, equal", table.MEMORY, found) for found in (0.9, 2)]
+    for rows, subject in ((noise, "noise, 0.1"), (times, "0.5, equal"), (memory, "2, equal")):
+        ((line, cases),) = table.kinds(rows)
+        assert (line.subject, cases) == (subject, len(rows))
+
+
 def test_an_excess_is_a_verdict(table):
     line = table.row("accounting", "a tool", "an estimator", "ε", 1.0, 0.0, 1.01)
     assert line.verdict == table.ABOVE
