@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from html import escape
@@ -111,6 +111,18 @@ def receipt_for_labels(receipt: PrivacyReceipt, rows_per_person: int | None) -> 
     if rows_per_person is not None:
         unit = unit_of_persons(rows_per_person, unit)
     assumption = f"{PUBLIC_FEATURES}, of which {receipt.n_public} serve as public rows"
+    return replace(receipt, unit=unit, assumptions=(assumption, *receipt.assumptions))
+
+
+COLUMNS_NOT_PROTECTED = " (columns not protected: "
+"""Part of the unit's description if some columns of the private rows are public."""
+
+
+def receipt_with_public_columns(receipt: PrivacyReceipt, names: Sequence[str]) -> PrivacyReceipt:
+    """Return the receipt of a release together with exact numbers about some public columns."""
+    columns = ", ".join(names)
+    unit = f"{receipt.unit}{COLUMNS_NOT_PROTECTED}{columns})"
+    assumption = f"the columns {columns} of all private rows are public"
     return replace(receipt, unit=unit, assumptions=(assumption, *receipt.assumptions))
 
 
@@ -283,6 +295,8 @@ class PrivacyReceipt:
             "label": "knows all features and every other label, and considers two possibilities "
             "for the labels of this person",
         }[self._kind_of_unit]
+        if self.protects == "columns":
+            assumption += ", whose public columns are equal,"
         sentence = (
             f"Suppose an attacker {assumption} equally likely. From this result they can tell "
             f"which one it was at most {percentage}% of the time; guessing blindly gives 50%."
@@ -458,10 +472,13 @@ class PrivacyReceipt:
 
     @property
     def protects(self) -> str:
-        """What is protected of each private row: "rows", "labels" or "features".
+        """What is protected of each private row: "rows", "labels", "features" or "columns".
 
-        The value is "labels" if all features are public, and "features" if no label is protected.
+        The value is "labels" if all features are public, "features" if no label is protected, and
+        "columns" if some columns of a release are public.
         """
+        if COLUMNS_NOT_PROTECTED in self.unit:
+            return "columns"
         if self.unit.endswith("features are not protected)"):
             return "labels"
         is_feature = self.unit.endswith(("label is not protected)", "labels are not protected)"))

@@ -133,6 +133,7 @@ def _describe_variant(receipt: PrivacyReceipt) -> dict[str, str]:
     """Return the privacy variant, the data domain and the unprotected quantities."""
     public = f"The {receipt.n_public} public rows, which are used without noise."
     omitted = f"The number of private rows that were left out ({receipt.n_omitted})."
+    same = {"labels": "same features", "columns": "declared columns, of which some are equal"}
     unprotected = [
         f"The number of private rows ({receipt.n_private}).",
         *([omitted] if receipt.n_omitted else []),
@@ -143,7 +144,7 @@ def _describe_variant(receipt: PrivacyReceipt) -> dict[str, str]:
         "variant_name": "Approximate DP" if receipt.delta else "Pure DP",
         "data_domain": (
             f"All tables of {receipt.n_private} private rows with the "
-            f"{'same features' if receipt.protects == 'labels' else 'declared columns'}. The "
+            f"{same.get(receipt.protects, 'declared columns')}. The "
             f"{receipt.n_public} public rows are identical in all tables."
         ),
         "unprotected_quantities": " ".join(unprotected),

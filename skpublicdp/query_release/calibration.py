@@ -156,10 +156,24 @@ class CalibratedAnswers(TableAnswers):
         new_fractions = new.fractions[columns][codes]
         old_deviations = old.deviations[columns][codes]
         new_deviations = new.deviations[columns][codes]
+        if columns not in self.known:  # no weighted row is in a cell whose deviation vanishes
+            new_deviations = np.where(new_deviations > 0, new_deviations, old_deviations)
         ratio = _ratio_of_deviations(new_deviations, old_deviations)
         distances = ratio[:, None] * (ends - old_fractions[:, None])
         rescaled = new_fractions[:, None] + distances
-        return np.clip(rescaled, 0, 1)
+        # a cell that may have been empty may still be, and none exceeds its known margins
+        rescaled[(ends[:, 0] <= 0) & (ratio > 0), 0] = 0
+        limits = self._known_margins(columns, codes)
+        return np.clip(rescaled, 0, limits[:, None])
+
+    def _known_margins(self, columns: Attributes, codes: tuple[Integers, ...]) -> Floats:
+        """Return the smallest known margin that contains each cell, or 1, shape (n_cells,)."""
+        limits = np.ones(len(codes[0]))
+        for known_columns, table in self.known.items():
+            if set(known_columns) <= set(columns):
+                axes = [columns.index(column) for column in known_columns]
+                limits = np.minimum(limits, table[tuple(codes[axis] for axis in axes)])
+        return limits
 
     def share_intervals(
         self, cells: Integers, groups: Integers, level: float, *, simultaneous: bool

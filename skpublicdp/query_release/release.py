@@ -33,6 +33,7 @@ from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.redaction import NotNumbersError
 from skpublicdp._internal.versions import VersionedMixin
 from skpublicdp.accounting import REPLACE_ROW, Steps
+from skpublicdp.accounting.receipts import receipt_with_public_columns
 from skpublicdp.data.batch_predict import apply_rule
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.inputs import read_fit_inputs
@@ -855,7 +856,7 @@ class PAPQueryRelease(
         check_is_fitted(self)
         return describe_method(type(self).__name__, self._released, self.privacy_)
 
-    def calibrate(self, totals: Mapping[Any, Any]) -> Self:
+    def calibrate(self, totals: Mapping[Any, Any], *, from_private_rows: bool = False) -> Self:
         """Return a copy of the release whose tables agree with totals from other sources.
 
         The released distribution is raked to known margins, such as those from a census.
@@ -869,14 +870,18 @@ class PAPQueryRelease(
             Each value is a dict or a pandas Series that maps every cell of the table to a number of
             persons or a share. Cells are named as in `table`, with tuples for several columns. Only
             the proportions within each table matter. Cells of ``"(other)"`` and ``"(missing)"`` may
-            be omitted and are then empty after calibration. Totals must be public and must not be
-            computed from private rows.
+            be omitted and are then empty after calibration. Totals must be public, and must not be
+            computed from private rows unless `from_private_rows` is set.
+        from_private_rows : bool, default=False
+            Whether the totals were counted in the private rows. In this case, *the columns of the
+            totals are not protected*: their values in all private rows must be public. The receipt
+            of the copy states that only the other columns are protected.
 
         Returns
         -------
         PAPQueryRelease
-            The calibrated copy, with the same `privacy_`. If the release is itself calibrated, the
-            totals of all calls hold.
+            The calibrated copy. Its `privacy_` differs only if `from_private_rows` is set. If the
+            release is itself calibrated, the totals of all calls hold.
 
         Raises
         ------
@@ -913,6 +918,12 @@ class PAPQueryRelease(
         calibrated = copy.copy(self)
         calibrated._released = calibrate_release(self._released, totals)
         calibrated.expected_error_ = calibrated._released.answers.expected_error()
+        if from_private_rows:
+            keys = [key if isinstance(key, tuple) else (key,) for key in totals]
+            schema = self._schema
+            positions = {schema.position(column) for key in keys for column in key}
+            names = [schema.names[position] for position in sorted(positions)]
+            calibrated.privacy_ = receipt_with_public_columns(self.privacy_, names)
         return calibrated
 
     def _check_queries(self, Q: Any) -> Any:

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from skpublicdp import PAPQueryRelease
+from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.query_release import MarginalQueries, StumpQueries
 from tests.internals.query_release import rake_to_margins
 
@@ -176,6 +177,27 @@ class TestCalibratedRelease:
         with pytest.raises(ValueError, match="calling calibrate"):
             calibrated.cdf_interval([50], column="age")
 
+    def test_totals_of_private_rows_leave_their_columns_unprotected(self, release):
+        calibrated = release.calibrate({"sex": {"f": 3, "m": 1}}, from_private_rows=True)
+        receipt = calibrated.privacy_
+        assert receipt.unit == "replace one private row (columns not protected: sex)"
+        assert receipt.protects == "columns"
+        assert receipt.assumptions[0] == "the columns sex of all private rows are public"
+        assert "whose public columns are equal" in receipt.in_words()
+        assert "some are equal" in str(receipt.to_registry())
+        assert (receipt.epsilon, receipt.event) == (
+            release.privacy_.epsilon,
+            release.privacy_.event,
+        )
+        assert PrivacyReceipt.from_dict(receipt.to_dict()) == receipt
+        assert release.privacy_.protects == "rows"
+        assert "columns not protected: sex" in calibrated.describe_method()
+        equal = dict.fromkeys(itertools.product(REGIONS, SEXES), 1)
+        both = release.calibrate(
+            {("sex", "region"): {key[::-1]: 1 for key in equal}}, from_private_rows=True
+        )
+        assert "columns not protected: region, sex)" in both.privacy_.unit
+
     def test_intervals(self, release):
         calibrated = release.calibrate(KNOWN)
         for columns in ("region", "sex"):
@@ -234,6 +256,24 @@ class TestCalibratedRelease:
                     row = table.loc[key if len(key) > 1 else key[0]]
                     held.append(row["low"] <= truth <= row["high"])
         assert np.mean(held) > 0.9
+
+    def test_intervals_of_rare_cells(self):
+        """Groups of 7 rows: no cell exceeds its group, and cells may be empty as before."""
+        rng = np.random.default_rng(0)
+        group = np.where(np.arange(N) < 7, "rare", np.where(rng.random(N) < 0.5, "a", "b"))
+        kind = rng.choice([f"kind {i}" for i in range(8)], N, p=[0.65, *[0.05] * 7])
+        rows = pd.DataFrame({"group": group, "kind": kind})
+        rows["group"] = pd.Categorical(rows["group"], ["a", "b", "rare"])
+        totals = rows["group"].value_counts()
+        for seed in range(3):
+            release = PAPQueryRelease(epsilon=0.3, random_state=seed)
+            release = release.fit(rows, X_public=rows[-200:].copy())
+            calibrated = release.calibrate({"group": totals})
+            before, after = (r.table(["group", "kind"]) for r in (release, calibrated))
+            assert (after["low"][before["low"] == 0] == 0).all()
+            is_rare = after["group"] == "rare"
+            assert (after["high"][is_rare] <= 7 / N + 1e-12).all()
+            assert (after["high"][is_rare & (before["high"] > 7 / N)] > 0).all()
 
     def test_sampling_deviation_is_that_of_post_stratification(self):
         # with next to no noise, the variance is Σ N_h² p_h (1 - p_h) / n_h over strata h
