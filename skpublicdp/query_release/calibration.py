@@ -169,10 +169,11 @@ class CalibratedAnswers(TableAnswers):
     def _known_margins(self, columns: Attributes, codes: tuple[Integers, ...]) -> Floats:
         """Return the smallest known margin that contains each cell, or 1, shape (n_cells,)."""
         limits = np.ones(len(codes[0]))
+        code_of_column = dict(zip(columns, codes, strict=True))
         for known_columns, table in self.known.items():
             if set(known_columns) <= set(columns):
-                axes = [columns.index(column) for column in known_columns]
-                limits = np.minimum(limits, table[tuple(codes[axis] for axis in axes)])
+                margin_codes = tuple(code_of_column[column] for column in known_columns)
+                limits = np.minimum(limits, table[margin_codes])
         return limits
 
     def share_intervals(
