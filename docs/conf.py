@@ -75,6 +75,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["_static/site"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_favicon = "_static/site/logo.svg"
 html_context = {"default_mode": "auto"}
 html_sidebars = {"index": [], "changelog": [], "comparison": []}

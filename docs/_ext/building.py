@@ -44,10 +44,10 @@ SEARCHED = {
     "user_guide/publish_survey": ("Excel", "survey", "weights"),
     "user_guide/query_release": ("household", "households", "survey weights", "synthetic data"),
     "user_guide/reports": ("model card", "data protection officer"),
-    "user_guide/scores": ("AUC", "ROC", "threshold"),
+    "user_guide/scores": ("AUC", "drift", "monitor", "ROC", "threshold"),
     "user_guide/serving": ("JSON", "latency", "deploy"),
     "user_guide/text_and_codes": ("free text", "text"),
-    "user_guide/why_believe_it": ("audit", "membership inference"),
+    "user_guide/why_believe_it": ("audit", "membership inference", "verify"),
 }
 """Words that readers type into the search, and the pages that answer them."""
 
@@ -135,7 +135,7 @@ class SearchedWords(SphinxTransform):
         section = next(self.document.findall(nodes.section), None)
         if words and section is not None:
             target = section["ids"][0]
-            entries = [("single", word, target, "", None) for word in words]
+            entries = [("single", word, target, "main", None) for word in words]
             section.insert(1, index(entries=entries))
 
 
