@@ -1,10 +1,15 @@
-"""The pages of classes: which bases and inherited members they show."""
+"""The pages of classes: the bases and inherited members that they show, and other names."""
 
 import importlib
 import inspect
+import pkgutil
 import re
 from functools import cache
 from pathlib import Path
+
+from sphinx.addnodes import desc_signature
+
+import skpublicdp
 
 ROW = re.compile(r"^   ([\w.]+)$", re.MULTILINE)
 """A name in a list of the reference."""
@@ -88,8 +93,34 @@ def labels_as_text(app, what, name, obj, options, lines):
         lines[:] = UNKNOWN_LABEL.sub(r"\1", "\n".join(lines)).split("\n")
 
 
+@cache
+def public_names():
+    """Return the public names of each object, by its identity."""
+    modules = [skpublicdp]
+    for found in pkgutil.walk_packages(skpublicdp.__path__, "skpublicdp."):
+        if found.ispkg:
+            modules.append(importlib.import_module(found.name))
+    names = {}
+    for module in modules:
+        for name in getattr(module, "__all__", ()):
+            names.setdefault(id(getattr(module, name)), []).append(f"{module.__name__}.{name}")
+    return names
+
+
+def note_aliases(app, doctree):
+    """Let links and the inventory find a class under each of its public names."""
+    domain = app.env.domains.python_domain
+    documented = documented_classes(app.srcdir)
+    for signature in doctree.findall(desc_signature):
+        cls = documented.get(f"{signature.get('module')}.{signature.get('fullname')}")
+        for alias in public_names().get(id(cls), ()):
+            if alias not in documented and alias not in domain.objects:
+                domain.note_object(alias, "class", signature["ids"][0], aliased=True)
+
+
 def setup(app):
     """Register with Sphinx."""
     app.connect("autodoc-process-bases", replace_internal_bases)
     app.connect("autodoc-process-docstring", labels_as_text, priority=400)  # before numpydoc
+    app.connect("doctree-read", note_aliases)
     return {"parallel_read_safe": True}
