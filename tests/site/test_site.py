@@ -148,6 +148,7 @@ def test_every_link_leads_somewhere(pages):
 def test_every_page_opens(open_page, site, part):
     page, wide = open_page(), {}
     for path in written(site)[part::8]:
+        page.set_viewport_size(SIZES["desktop"])
         page.goto(path)
         page.evaluate(TYPESET)
         checks = {"formulas": UNSET, "faulty formulas": FAULTY, "pictures": BLANK, "cut code": CUT}
