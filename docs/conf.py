@@ -7,6 +7,7 @@ from pathlib import Path
 import skpublicdp
 
 sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+from reference import class_pages
 
 project = "skpublicdp"
 author = "The skpublicdp developers"
@@ -17,6 +18,7 @@ extensions = [
     "building",
     "myst_parser",
     "numpydoc",
+    "reference",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
@@ -36,6 +38,8 @@ templates_path = ["_templates"]
 # docstrings name other objects in single backticks; unknown names stay plain code
 default_role = "py:obj"
 autosummary_generate = True
+autosummary_context = {"pages": class_pages(Path(__file__).parent)}
+python_maximum_signature_line_length = 90  # longer signatures have a line for each parameter
 toc_object_entries_show_parents = "hide"
 autodoc_typehints = "none"  # numpydoc sections give the types
 numpydoc_show_class_members = False  # the templates list the methods instead
@@ -71,6 +75,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_static_path = ["_static/site"]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_favicon = "_static/site/logo.svg"
 html_context = {"default_mode": "auto"}
 html_sidebars = {"index": [], "changelog": [], "comparison": []}

@@ -1,4 +1,4 @@
-"""What the site needs beyond its extensions: short examples, and mathematics without a network."""
+"""What the site needs beyond its extensions: short examples, searched words, offline formulas."""
 
 import ast
 import importlib
@@ -7,7 +7,8 @@ from pathlib import Path
 from shutil import copy2, copytree
 
 from docutils import nodes
-from sphinx.addnodes import desc_signature
+from sphinx.addnodes import desc_signature, index
+from sphinx.transforms import SphinxTransform
 
 ARGUMENTS = {
     "alpha_tradeoff": ["--seeds", "4"],
@@ -32,6 +33,23 @@ SECTIONS = {
     "Attacks": ("attack_and_defence",),
 }
 """Sections of the gallery, each with its examples in order."""
+
+SEARCHED = {
+    "user_guide/boosting": ("categorical columns", "missing values"),
+    "user_guide/embeddings": ("embedding", "embeddings", "images", "text"),
+    "user_guide/in_service": ("monitor", "monitoring", "threshold"),
+    "user_guide/large_tables": ("SQL", "database"),
+    "user_guide/pipelines": ("leak", "one-hot encoding"),
+    "user_guide/public_rows": ("no public data",),
+    "user_guide/publish_survey": ("Excel", "survey", "weights"),
+    "user_guide/query_release": ("household", "households", "survey weights", "synthetic data"),
+    "user_guide/reports": ("model card", "data protection officer"),
+    "user_guide/scores": ("AUC", "drift", "monitor", "ROC", "threshold"),
+    "user_guide/serving": ("JSON", "latency", "deploy"),
+    "user_guide/text_and_codes": ("free text", "text"),
+    "user_guide/why_believe_it": ("audit", "membership inference", "verify"),
+}
+"""Words that readers type into the search, and the pages that answer them."""
 
 CARD = """   .. grid-item-card:: {title}
       :link: {name}
@@ -106,10 +124,26 @@ def trim_code(app, doctree):
             block += nodes.Text(text)
 
 
+class SearchedWords(SphinxTransform):
+    """Enter the words of SEARCHED into the index, whose entries the search shows first."""
+
+    default_priority = 800  # before the index is collected
+
+    def apply(self, **kwargs):
+        """Insert the entries below the title of a page."""
+        words = SEARCHED.get(self.env.docname, ())
+        section = next(self.document.findall(nodes.section), None)
+        if words and section is not None:
+            target = section["ids"][0]
+            entries = [("single", word, target, "main", None) for word in words]
+            section.insert(1, index(entries=entries))
+
+
 def setup(app):
     """Register with Sphinx."""
     app.connect("builder-inited", write_gallery, priority=900)  # after the gallery has run
     app.connect("doctree-read", trim_code)
     app.connect("doctree-read", name_where_defined)
     app.connect("build-finished", copy_mathjax)
+    app.add_transform(SearchedWords)
     return {"parallel_read_safe": True}

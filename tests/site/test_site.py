@@ -1,5 +1,6 @@
 """The built site works in a real browser, on a desk and on a phone, without a network."""
 
+import builtins
 import importlib
 import re
 import sys
@@ -10,40 +11,44 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+import sklearn.base
 from PIL import Image, ImageStat
 
 import skpublicdp
 from tests import ROOT
 from tests.site.conftest import SIZES
 
-WORDS = (
-    "hyperparameter",
-    "ProgressBar",
-    "budget",
-    "ROC",
-    "polars",
-    "synthetic",
-    "threshold",
-    "drift",
-    "groups",
-    "audit",
-)
+WORDS = {  # what a reader types, and pages of the guide that answer it
+    "monitor": ("in_service", "scores"),
+    "threshold": ("in_service", "scores"),
+    "latency": ("serving",),
+    "text": ("embeddings", "text_and_codes"),
+    "embedding": ("embeddings",),
+    "weights": ("query_release", "publish_survey"),
+    "household": ("query_release",),
+    "Excel": ("publish_survey",),
+    "drift": ("in_service", "scores"),
+    "ROC": ("scores",),
+    "audit": ("why_believe_it",),
+    "budget": ("budget",),
+    "synthetic": ("query_release",),
+}
+OTHER_WORDS = ("hyperparameter", "ProgressBar", "polars", "groups")
 NEEDS = {  # what a reader has: what is said there, and what to use
-    "text and missing values": (
-        "text, categories or missing values",
-        "SemiPrivateBoostingClassifier",
-    ),
-    "a number": ("The outcome is a number", "SemiPrivateBoostingRegressor"),
-    "one rule": ("one rule that fits on a page", "SemiPrivateClassifier"),
-    "status goes with the label": ("The label decides who is public", "PPMHalfspaceClassifier"),
-    "labels cost money": ("Labels cost money", "SubsamplingActiveLearner"),
-    "few labels": ("needs many rows", "LabelBoostClassifier"),
-    "statistics": ("Distributions and quantiles", "PAPQueryRelease"),
-    "synthetic rows": ("synthetic rows", "MarginalQueries"),
-    "no public rows": ("You know the ranges", "describe_columns"),
-    "nothing known": ("You know nothing", "GenericLearnerClassifier"),
-    "hyperparameters": ("Hyperparameters to choose", "SemiPrivateSearchCV"),
-    "scores": ("A score or a ROC curve", "private_scores"),
+    "text and missing values": ("Predict a class", "SemiPrivateBoostingClassifier"),
+    "a number": ("Predict a number", "SemiPrivateBoostingRegressor"),
+    "embeddings": ("Predict from embeddings", "SemiPrivateLogisticRegression"),
+    "one rule": ("Get one rule", "SemiPrivateClassifier"),
+    "status goes with the label": ("only one class is public", "PPMHalfspaceClassifier"),
+    "labels cost money": ("each label costs money", "SubsamplingActiveLearner"),
+    "few labels": ("many rows without a label", "LabelBoostClassifier"),
+    "labels alone": ("Protect only the labels", "LabelPrivateClassifier"),
+    "statistics": ("Publish statistics", "PAPQueryRelease"),
+    "synthetic rows": ("Publish synthetic rows", "MarginalQueries"),
+    "no public rows": ("ranges and categories that you know", "describe_columns"),
+    "nothing known": ("nothing is known", "GenericLearnerClassifier"),
+    "hyperparameters": ("Choose hyperparameters", "SemiPrivateSearchCV"),
+    "scores": ("Publish an accuracy", "private_scores"),
 }
 SAMPLE = ("SemiPrivateClassifier", "PAPQueryRelease")
 """Pages of the reference are all alike; a browser opens these."""
@@ -72,6 +77,9 @@ BLANK = """Promise.all([...document.images].map(image => {
     return image.decode().then(() => null, () => image.src);
 })).then(found => found.filter(source => source !== null))"""
 TOO_WIDE = """document.documentElement.scrollWidth - document.documentElement.clientWidth"""
+BROKEN_NAMES = """[...document.querySelectorAll('article td code .pre')]
+    .filter(name => /^[A-Z]\\w+$/.test(name.textContent) && name.getClientRects().length > 1)
+    .map(name => name.textContent)"""
 CUT = """[...document.querySelectorAll('article pre')]
     .filter(block => block.scrollWidth > block.clientWidth + 1).map(block => block.innerText)"""
 TYPESET = "window.MathJax?.startup?.promise ?? null"
@@ -140,6 +148,7 @@ def test_every_link_leads_somewhere(pages):
 def test_every_page_opens(open_page, site, part):
     page, wide = open_page(), {}
     for path in written(site)[part::8]:
+        page.set_viewport_size(SIZES["desktop"])
         page.goto(path)
         page.evaluate(TYPESET)
         checks = {"formulas": UNSET, "faulty formulas": FAULTY, "pictures": BLANK, "cut code": CUT}
@@ -154,18 +163,33 @@ def test_every_page_opens(open_page, site, part):
     assert not wide, f"pages that scroll sideways, and by how many pixels: {wide}"
 
 
+def hits(page, word):
+    """Return the addresses that a search finds, the first ones first."""
+    page.goto(f"search.html?q={word}")
+    page.wait_for_selector("#search-results > p, #search-results .search-summary")
+    page.wait_for_function("!document.title.includes('Searching')")
+    page.wait_for_timeout(300)
+    links = page.locator("#search-results ul.search > li > a").all()
+    return [urlsplit(link.get_attribute("href")).path for link in links]
+
+
 def test_search(open_page):
-    page, lost = open_page(), []
-    for word in WORDS:
-        page.goto(f"search.html?q={word}")
-        page.wait_for_selector("#search-results > p, #search-results .search-summary")
-        page.wait_for_function("!document.title.includes('Searching')")
-        page.wait_for_timeout(300)
-        hits = page.locator("#search-results ul.search > li a")
-        if not hits.count():
-            lost.append(word)
+    page = open_page()
+    first = {word: [Path(path).stem for path in hits(page, word)[:5]] for word in WORDS}
+    lost = {word: found for word, found in first.items() if not set(WORDS[word]) & set(found)}
     assert not lost
+    assert all(hits(page, word) for word in OTHER_WORDS)
     assert not open_page.wrong
+
+
+def test_the_first_screen_has_the_picture(open_page):
+    page = open_page()
+    page.set_viewport_size({"width": 1300, "height": 800})
+    page.goto("index.html")
+    box = page.locator("svg.idea:not(.tall)").bounding_box()
+    assert box["y"] + box["height"] < 800
+    page.set_viewport_size(SIZES["phone"])
+    assert page.locator("svg.tall").is_visible()
 
 
 def test_landing_page_leads_to_every_estimator(pages, site):
@@ -228,11 +252,11 @@ def test_a_click_from_the_landing_page(open_page, need):
     said, name = NEEDS[need]
     page = open_page()
     page.goto("index.html")
-    line = page.locator(".branch li", has_text=said)
+    line = page.locator(".tasks tr", has_text=said)
     links = {text: line.get_by_role("link", name=text) for text in (name, "guide", "example")}
     assert all(link.is_visible() for link in links.values())
     addresses = {text: link.evaluate("link => link.href") for text, link in links.items()}
-    line.get_by_role("link", name="cost").click()
+    line.get_by_role("link", name="results").click()
 
     page.wait_for_load_state()
     told = section(page)
@@ -345,6 +369,40 @@ def test_the_reference_has_signatures(site):
     text = (site / "api" / "estimators.html").read_text()
     for name in ("SemiPrivateClassifier", "PublicFit"):
         assert re.search(rf"{name}</span></code></a>\s*\(", text)
+
+
+def test_the_reference_has_what_is_inherited(pages, site):
+    entries = (
+        "SemiPrivateClassifier.score",
+        "SemiPrivateLogisticRegression.get_params",
+        "SubsamplingActiveLearner.decision_function",
+        "PAPQueryRelease.set_output",
+        "PAPQueryRelease.fit_transform",
+        "StatisticsRelease",
+    )
+    for entry in entries:
+        path = site / "api" / "generated" / f"skpublicdp.{entry.split('.')[0]}.html"
+        assert f"skpublicdp.{entry}" in pages[path].ids
+
+
+def test_the_reference_shows_public_bases(site):
+    """A base has a page here, which its name links to, or is public elsewhere."""
+    elsewhere = {*vars(sklearn.base), *vars(builtins), "ABC", "Protocol", "NamedTuple"}
+    found = set()
+    for path in (site / "api" / "generated").glob("*.html"):
+        for bases in re.findall(r"<p>Bases: (.*?)</p>", path.read_text()):
+            unlinked = re.sub(r"<a .*?</a>", "", bases)
+            found |= set(re.findall(r"(\w+)</span></code>", unlinked)) - elsewhere
+    assert not found
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_class_names_in_tables_are_whole(open_page, size):
+    page = open_page(size)
+    for path in ("index", "api/estimators", "user_guide/theory", "limitations"):
+        page.goto(f"{path}.html")
+        broken = page.evaluate(BROKEN_NAMES)
+        assert not broken, f"{path}: {broken}"
 
 
 def test_titles_are_not_cut(open_page):
