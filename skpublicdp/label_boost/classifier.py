@@ -94,7 +94,7 @@ class LabelBoostClassifier(
         must protect all rows passed to its `fit` and declare this, see Notes. ``None`` means
         `SemiPrivateClassifier`, which requires few rows and therefore gains the least.
     hypotheses : HypothesisClass, default=None
-        Class of the rules used to relabel the rows: the rows: `Thresholds`, `Stumps`, `Intervals`,
+        Class of the rules used to relabel the rows: `Thresholds`, `Stumps`, `Intervals`,
         `Rectangles` or `Halfspaces` on one or two columns, `Rectangles` on three columns with at
         most 2^23 boxes between `cuts`, or `FiniteClass`. Other classes are rejected, see Notes.
         ``None`` means `Thresholds` for one feature and two labels, and `Stumps` otherwise. With
