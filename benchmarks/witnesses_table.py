@@ -178,6 +178,8 @@ def kinds(rows):
 def _kind(line):
     """Return what rows of a kind have in common: mostly the class of the estimator."""
     subject, _, rest = line.subject.partition(",")
+    if subject.startswith("private_"):
+        subject = "private scores"
     if line.part == "accounting" or line.tool == CALLS:
         return (subject,)
     if line.part in ("samplers", "recorder"):
