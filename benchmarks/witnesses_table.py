@@ -98,17 +98,17 @@ COLUMNS = {
         "cases": "cases",
         "claimed ε": "claimed",
         "δ": "delta",
-        "PLD, at least": "found",
-        "PLD, at most": "other",
+        "lower bound": "found",
+        "upper bound": "other",
         "verdict": "verdict",
     },
     "samplers": {
         "sampler": "subject",
         "cases": "cases",
-        "beside": "tool",
-        "compared by": "measure",
+        "compared with": "tool",
+        "measure": "measure",
         "value": "found",
-        "samples, or δ of the other": "other",
+        "number of samples, or δ of the other tool": "other",
         "verdict": "verdict",
     },
     "canaries": {
@@ -117,7 +117,7 @@ COLUMNS = {
         "cases": "cases",
         "claimed ε": "claimed",
         "δ": "delta",
-        "ε at least": "found",
+        "lower bound on ε": "found",
         "without privacy": "other",
         "verdict": "verdict",
     },
@@ -125,8 +125,8 @@ COLUMNS = {
         "classifier": "subject",
         "attack": "measure",
         "cases": "cases",
-        "largest area by the claim": "claimed",
-        "area": "found",
+        "maximum area by the claim": "claimed",
+        "measured area": "found",
         "HistGradientBoosting": "other",
         "verdict": "verdict",
     },
@@ -147,7 +147,7 @@ COLUMNS = {
         "cases": "cases",
         "measure": "measure",
         "value": "found",
-        "of the other": "other",
+        "second value": "other",
         "verdict": "verdict",
     },
 }
@@ -178,6 +178,8 @@ def kinds(rows):
 def _kind(line):
     """Return what rows of a kind have in common: mostly the class of the estimator."""
     subject, _, rest = line.subject.partition(",")
+    if subject.startswith("private_"):
+        subject = "private scores"
     if line.part == "accounting" or line.tool == CALLS:
         return (subject,)
     if line.part in ("samplers", "recorder"):
