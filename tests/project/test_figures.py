@@ -142,6 +142,15 @@ def assert_shown(texts, values):
 # --- figures with a CSV
 
 
+def test_accuracies_of_halfspaces():
+    table = committed("halfspaces").set_index(["d", "n", "learner", "epsilon"])["accuracy"]
+    for name, cells in rows_of("theory", "halfspaces").items():
+        d, n = name.split(", ")
+        for learner, cell in zip(("cover", "mixture", "logistic", "boosting"), cells, strict=True):
+            found = table[int(d), int(n.replace(",", "")), learner]
+            assert_shown(cell.split("/"), found[[0.1, 1.0, 8.0]])
+
+
 def test_coverage_of_cells():
     table = committed("intervals").set_index(["setting", "value"])
     settings = {
