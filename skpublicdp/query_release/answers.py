@@ -192,19 +192,6 @@ class TableAnswers(ReleasedAnswers):
 
     The answer to a query about a cell is the cell's fraction in its released table. All other
     queries are evaluated on `rows`, whose weights reproduce the tables.
-
-    Parameters
-    ----------
-    queries : QueryClass
-        Query class, which is bound to the schema.
-    release : MarginalRelease
-        The released tables.
-    discretizer : Discretizer
-        Discretizer that maps encoded rows to the codes counted in the tables.
-    codes_public : ndarray of int, shape (m, n_columns)
-        Codes of the public rows, or of a reference sample if there are no public rows.
-    X_public : ndarray of float64, shape (m, n_features)
-        The same rows in their encoded form.
     """
 
     has_intervals = True

@@ -125,26 +125,11 @@ class BinnedColumn:
 
     @np.errstate(over="ignore", invalid="ignore")  # values near the largest float overflow
     def mean_interval(self, level: float, *, simultaneous_level: float | None = None) -> Floats:
-        """Return a confidence interval for the population mean.
+        """Return a confidence interval for the mean, or the bounds if it overflows, shape (2,).
 
-        The population mean is the sum, over all bins, of the bin's fraction times the bin's mean.
-        The variance of this linear function has two parts: the variance of the fractions under the
-        posterior for each effective size, and the sampling variance of the private rows. The error
-        due to the bin means is added in quadrature.
-
-        Parameters
-        ----------
-        level : float
-            Coverage.
-        simultaneous_level : float, optional
-            If given, the interval is widened to contain the interval computed at this level from
-            the noisy fractions alone, where a bin's rows may lie anywhere in the bin. The result
-            then does not depend on a model.
-
-        Returns
-        -------
-        ndarray of shape (2,)
-            The interval, or the bounds of the column if its computation overflows.
+        The mean is the sum, over all bins, of the bin's fraction times the bin's mean. With a
+        `simultaneous_level`, the interval also contains the one from the noisy fractions alone,
+        where a bin's rows may lie anywhere in the bin. It then does not depend on a model.
         """
         low_bound, high_bound = self.bounds
         width = np.float64(high_bound - low_bound)  # a square that overflows is infinite
@@ -216,19 +201,7 @@ class BinnedColumn:
     def _mean_quantiles(
         self, coefficients: Floats, sampling: float, sizes: EffectiveSizePosterior, failure: float
     ) -> tuple[float, float]:
-        """Return two posterior quantiles of a linear function of the bins.
-
-        Parameters
-        ----------
-        coefficients : ndarray of shape (n_bins,)
-            Coefficient of each bin.
-        sampling : float
-            Variance due to the sampling of the private rows.
-        sizes : EffectiveSizePosterior
-            Posterior of the effective public sample size.
-        failure : float
-            Failure probability of the interval between the quantiles.
-        """
+        """Return posterior quantiles of a sum of bins at `failure` / 2 and 1 - `failure` / 2."""
         functions = [self._linear_functions(coefficients[None], n_rows) for n_rows in sizes.rows]
         _, means, noise, prior = map(np.array, zip(*functions, strict=True))  # (n_sizes, 1) each
         mixture = NormalMixture(
@@ -480,14 +453,11 @@ class BinnedColumn:
     def _linear_functions(
         self, coefficients: Floats, n_rows: float
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the posterior of linear functions of the bins, given their coefficients.
+        """Return the posterior of linear functions of the bins, whose coefficients are the rows.
 
-        The four arrays of shape (n_functions,) are the prior means, the posterior means, and the
-        parts of the posterior variances that are due to the noise and to the prior.
-
-        The coefficients have shape (n_functions, n_bins). Assuming that the public rows are worth
-        `n_rows` private rows, the posterior is the Kalman update of the bins' normal prior, given
-        the noisy fractions.
+        It is the Kalman update of the bins' normal prior, if public rows are worth `n_rows` private
+        rows. The results, of shape (n_functions,), are the prior means, the posterior means, and
+        the posterior variances due to the noise and to the prior.
         """
         cells = self.posterior.cells
         is_measured = cells.precisions > 0

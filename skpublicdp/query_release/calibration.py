@@ -77,15 +77,7 @@ def calibrate_release(released: FittedRelease, totals: Mapping[Any, Any]) -> Fit
 
 
 class CalibratedAnswers(TableAnswers):
-    """Answers from released tables after calibration to known margins.
-
-    Parameters
-    ----------
-    uncalibrated : TableAnswers
-        Answers before calibration.
-    known : dict of tuple of int to ndarray
-        The known margins, including all lower-order margins that follow from them.
-    """
+    """Answers from released tables after calibration to known margins."""
 
     has_column_intervals = False
 
@@ -378,28 +370,9 @@ def _ratio_of_deviations(new: Floats, old: Floats) -> Floats:
 def rake_to_margins(
     codes: Integers, weights: Floats, known: Fractions, sizes: Attributes
 ) -> Floats:
-    """Return row weights that match the known margins, computed by iterative proportional fitting.
+    """Return row weights that match known margins and sum to 1, by iterative proportional fitting.
 
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n_rows, n_columns)
-        Codes of the rows.
-    weights : ndarray of shape (n_rows,)
-        Initial weights of the rows, which sum to 1.
-    known : dict of tuple of int to ndarray
-        Known fractions of the population.
-    sizes : tuple of int
-        Number of codes of each column.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Weights that sum to 1.
-
-    Raises
-    ------
-    ValueError
-        If no weights for these rows match the margins.
+    A ValueError is raised if no weights for these rows match the margins.
     """
     margins = [(ravel_codes(codes, columns, sizes), known[columns].ravel()) for columns in known]
     for _ in range(MAX_RAKING_SWEEPS):

@@ -42,16 +42,7 @@ class Contrast(NamedTuple):
 class Share:
     """The fraction of rows that satisfy a query, or their share of the rows in a group.
 
-    Parameters
-    ----------
-    released : FittedRelease
-        Release of tables.
-    query : CombinedQuery
-        The query.
-    group : CombinedQuery
-        The group, which is empty for all rows. The query is part of it.
-    level : float
-        Level of the interval.
+    The group is empty for all rows.
     """
 
     def __init__(

@@ -329,17 +329,7 @@ class PublicBins(Discretizer):
 class ReleasedBins(PublicBins):
     """Bins between released quantiles of each numeric column.
 
-    Parameters
-    ----------
-    schema : Schema
-        The columns.
-    cdfs : dict of int to ReleasedCDF
-        The released CDFs of the numeric columns, by position.
-    n_bins : int
-        Number of bins of a column. The number can differ slightly for columns in which single
-        values are frequent.
-    workload : list of tuple of int
-        The tables, each a tuple of column positions.
+    The number of bins can differ slightly from `n_bins` if single values are frequent.
     """
 
     def __init__(
@@ -411,15 +401,7 @@ def bins_at_noise_level(
 
 
 class QueryIndicators(Discretizer):
-    """Discretizer with one binary column per listed query; the column is 1 if the query holds.
-
-    Parameters
-    ----------
-    queries : QueryClass
-        The class of the queries.
-    listed_queries : ndarray of shape (n_queries, ...)
-        The queries, encoded.
-    """
+    """Discretizer with one binary column per listed query; the column is 1 if the query holds."""
 
     def __init__(self, queries: QueryClass, listed_queries: NDArray[Any]) -> None:
         self._queries, self._listed_queries, self.cdfs = queries, listed_queries, {}

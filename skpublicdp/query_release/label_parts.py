@@ -305,12 +305,7 @@ def _read_labels(y: ArrayLike) -> tuple[NDArray[np.bool_], bool]:
 class QueryRule(Hypothesis):
     """Rule that predicts 1 for rows that satisfy a query of a release.
 
-    Parameters
-    ----------
-    release : object
-        A release with a method ``holds(Q, X)``. Its bounds contain those of the other releases.
-    query : ndarray
-        The query.
+    The bounds of the release, which has a method ``holds(Q, X)``, contain those of the others.
     """
 
     def __init__(self, release: Any, query: Any) -> None:

@@ -236,12 +236,7 @@ def regression_intervals(
 ) -> tuple[list[str], Floats]:
     """Return names, and the coefficients with their lower and upper ends, shape (k, 3).
 
-    Parameters
-    ----------
-    target : int
-        Coordinate of the outcome.
-    columns : sequence of int
-        Positions of the columns whose coordinates are the regressors, without the outcome's column.
+    The target is the coordinate of the outcome, whose column is not among the regressors' columns.
     """
     layout = moments.coordinates
     own = next(column for column in layout.columns if target in column)

@@ -149,32 +149,12 @@ def synthesize(
     public_size: float,
     zeros: Zeros | None = None,
 ) -> tuple[Integers, Floats]:
-    """Return synthetic rows of codes, with weights that reproduce the released tables.
+    """Return synthetic rows of codes, and positive weights that reproduce the released tables.
 
     The rows consist of public rows, a sample from the Chow-Liu tree of the two-way tables, and one
-    row for each remaining cell of the workload. Public rows contribute the dependences that the
-    tables do not contain.
-
-    Parameters
-    ----------
-    fractions : mapping of tuple of int to ndarray
-        The released tables and all of their margins.
-    workload : sequence of tuple of int
-        Tables that the weights have to match.
-    sizes : tuple of int
-        Number of codes of each column.
-    public : ndarray of int, shape (m, n_columns)
-        Codes of the public rows; the array may be empty.
-    public_size : float
-        Effective size of the public sample, in private rows.
-    zeros : mapping of tuple of int to ndarray of bool, optional
-        Impossible combinations of codes, which no row has.
-
-    Returns
-    -------
-    rows : ndarray of int64, shape (n_rows, n_columns)
-    weights : ndarray of shape (n_rows,)
-        Positive weights that sum to 1.
+    row for each remaining cell of the workload. Public rows, with the total weight of `public_size`
+    private rows, contribute the dependences that the tables do not contain. No row has an
+    impossible combination of codes, which are the `zeros`.
     """
     generator = np.random.default_rng(0)
     tree_rows = _sample_chow_liu_tree(fractions, sizes, generator)
@@ -299,26 +279,12 @@ def rake_weights(
     workload: Sequence[Attributes],
     sizes: Attributes,
 ) -> Floats:
-    """Compute weights by damped IPF (raking), so that tables of the rows match the released tables.
+    """Return weights by damped IPF (raking), so that tables of the rows match the released tables.
 
     Each sweep passes over all tables of the workload. For each cell of a table, the weights of the
     rows in the cell are multiplied by a power of the ratio of the released mass to the current
     mass. The power is 1 in the first `UNDAMPED_SWEEPS`, as in IPF. Smaller powers in later sweeps
     make the weights converge to a compromise if noisy tables contradict each other.
-
-    Parameters
-    ----------
-    rows : ndarray of int, shape (n_rows, n_columns)
-        Codes.
-    weights : ndarray of shape (n_rows,)
-        Positive initial weights.
-    fractions, workload, sizes
-        As in `synthesize`.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Weights that sum to 1.
     """
     updates_per_sweep = len(rows) * len(workload)
     n_sweeps = int(np.clip(MAX_WEIGHT_UPDATES // updates_per_sweep, *SWEEP_RANGE))
@@ -345,14 +311,9 @@ def _sample_chow_liu_tree(
 ) -> Integers:
     """Draw `N_TREE_ROWS` rows from the Chow-Liu tree of the two-way tables (Chow and Liu 1968).
 
-    The nodes of the tree are columns. The tree maximises the sum of the mutual informations between
-    columns joined by an edge. Each column is drawn given its parent. A column that occurs in no
-    table is drawn uniformly. The graph is a forest if some pairs of columns have no table.
-
-    Returns
-    -------
-    ndarray of int64, shape (N_TREE_ROWS, n_columns)
-        Codes.
+    The tree maximises the sum of the mutual informations between columns joined by an edge. Each
+    column is drawn given its parent. A column that occurs in no table is drawn uniformly. The graph
+    is a forest if some pairs of columns have no table.
     """
     n_columns = len(sizes)
     information = np.zeros((n_columns, n_columns))

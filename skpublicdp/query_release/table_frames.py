@@ -385,14 +385,9 @@ class ColumnByGroup:
         return self.released.schema.columns[self.position]
 
     def cdf(self, numbers: NDArray[Any], options: TableOptions | None = None) -> Any:
-        """Return the CDF at each number within each group, as a frame or a dict.
+        """Return the CDF at numbers or dates of the user within each group, as a frame or a dict.
 
-        Parameters
-        ----------
-        numbers : ndarray of shape (n,)
-            Numbers or dates in the user's format.
-        options : TableOptions, optional
-            If given, confidence intervals are added.
+        With options, confidence intervals are added.
         """
         encoded = self.column.from_user(numbers)
 

@@ -137,17 +137,8 @@ def complete_suppression(hidden: Mask, sizes: Floats, known: Mask | None = None)
     """Return the cells to hide so that no hidden cell can be derived from sums over any column.
 
     Cells are added to lines with a single hidden cell, and next to cells that the other sums
-    determine, starting with the smallest cells. If the known cells leave no cell to add, a hidden
-    cell can be derived.
-
-    Parameters
-    ----------
-    hidden : ndarray of bool
-        Cells that must be hidden, in the shape of the table.
-    sizes : ndarray of float
-        Estimates of the cells; small cells are hidden first.
-    known : ndarray of bool, optional
-        Cells that everybody knows, such as impossible cells, which are never hidden.
+    determine, starting with the smallest cells. The known cells, such as impossible ones, are never
+    hidden. If they leave no cell to add, a hidden cell can be derived.
     """
     shape = hidden.shape
     known = np.squeeze(np.zeros(shape, dtype=bool) if known is None else known)

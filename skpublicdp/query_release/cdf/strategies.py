@@ -59,17 +59,9 @@ class MeasurementStrategy:
 def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     """Return the square root factorization of prefix sums, with integer coefficients.
 
-    Parameters
-    ----------
-    n_cells : int
-        Number of cells, at least 2.
-    mu_squared : Fraction
-        Budget μ², which affects only the precision of the rounded coefficients.
-
-    References
-    ----------
-    Fichtenberger, Henzinger and Upadhyay (2023), Constant matters; Henzinger, Upadhyay and
-    Upadhyay (2023), Almost tight error bounds on differentially private continual counting.
+    The budget μ² affects only the precision of the rounded coefficients. References: Fichtenberger,
+    Henzinger and Upadhyay (2023), Constant matters; Henzinger, Upadhyay and Upadhyay (2023), Almost
+    tight error bounds on differentially private continual counting.
     """
     n_rows = n_cells - 1
     log_budget = mu_squared.numerator.bit_length() - mu_squared.denominator.bit_length()
@@ -304,21 +296,11 @@ def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
 
 
 def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
-    """Split intervals at the multiples of a power of ten.
+    """Split intervals of several floats at the multiples of a power of ten, into parts of mass 0.
 
-    Each interval contains 3 to 30 multiples of the chosen power of ten. Each multiple
-    and the right end become intervals that contain a single float. If floats are too coarse to
-    represent the multiples exactly, the interval is split into ten equal parts instead.
-
-    Parameters
-    ----------
-    intervals : IntervalMasses
-        Intervals that each contain more than one float.
-
-    Returns
-    -------
-    IntervalMasses
-        The parts of the intervals, with all masses set to 0.
+    Each interval contains 3 to 30 multiples of the chosen power of ten. Each multiple and the right
+    end become intervals that contain a single float. If floats are too coarse to represent the
+    multiples exactly, the interval is split into ten equal parts instead.
     """
     starts = intervals.starts
     ends = intervals.ends
@@ -370,21 +352,6 @@ def _shrink_masses(
     The noisy fractions of each interval are shrunk towards the result of `_expected_masses` by the
     James-Stein (1961) factor. The result is projected onto nonnegative masses that sum to the mass
     of the interval.
-
-    Parameters
-    ----------
-    public_cdf : PiecewiseLinearCDF
-        Distribution function expected from the public rows.
-    heavy : IntervalMasses
-        The heavy intervals that were split.
-    noisy : ndarray of shape (n_parts,)
-        Noisy fraction of the rows in each part.
-    variance : float
-        Noise variance of each fraction.
-
-    Returns
-    -------
-    ndarray of shape (n_parts,)
     """
     parent = np.searchsorted(heavy.ends, parts.ends)
     expected = _expected_masses(public_cdf, parent, parts, noisy)
@@ -459,23 +426,9 @@ def _merge_light_parts(
 def _split_heavy_cells(grid: CDFGrid, parts: IntervalMasses, max_mass: float) -> CDFGrid:
     """Split the cells of a grid at part ends until no cell has more mass than `max_mass`.
 
-    Inside a split cell, both distribution functions follow the released masses of the parts. Both
-    functions keep their values at the ends of the old cells.
-
-    Parameters
-    ----------
-    grid : CDFGrid
-        The grid before the split.
-    parts : IntervalMasses
-        Partition that is at least as fine as the cells, with released masses.
-    max_mass : float
-        Maximum fraction of the rows in a cell that is merged from several parts.
-
-    Returns
-    -------
-    CDFGrid
-        The refined grid. Parts that contain a single float and are heavier than `max_mass` become
-        atoms.
+    Inside a split cell, both distribution functions follow the released masses of the parts and
+    keep their values at the ends of the old cells. Parts that contain a single float and are
+    heavier than `max_mass` become atoms.
     """
     old_ends = np.append(grid.edges, grid.high)
     cell_of_part = np.searchsorted(old_ends, parts.ends)

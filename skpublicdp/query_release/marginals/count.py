@@ -128,23 +128,9 @@ def marginal_tables(
     sizes: Attributes,
     weights: Integers | None = None,
 ) -> Integers:
-    """Count the rows in each cell of each marginal, or sum their weights.
+    """Count the rows in each cell of each marginal, or sum their weights; tables are in C order.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows, n_columns)
-        Integer codes.
-    workload : sequence of tuples of int
-        The columns of each marginal.
-    sizes : tuple of int
-        Number of codes of each column.
-    weights : ndarray of int64, shape (n_rows,), optional
-        Integer weights of the rows. Their sum must be below 2^53.
-
-    Returns
-    -------
-    ndarray of int64
-        The concatenated tables in C order. Tables of disjoint sets of rows can be added.
+    Tables of disjoint sets of rows can be added. The sum of integer weights must be below 2^53.
 
     Examples
     --------

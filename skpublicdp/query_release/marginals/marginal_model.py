@@ -85,43 +85,22 @@ class MarginalModel:
 
     After each round, the noisy tables are passed to `update`, which estimates all tables. Finally,
     `make_consistent` makes all tables agree on shared columns.
-
-    Parameters
-    ----------
-    public : ndarray of int, shape (n_public, n_columns)
-        Codes of the public rows; the array may be empty.
-    sizes : tuple of int
-        Number of codes of each column.
-    workload : iterable of tuple of int
-        Columns of each table.
-    n_private : float
-        Number of private persons, which determines the sampling error.
-    trust : "auto" or float
-        Effective public sample size, or "auto" to estimate this size from the noisy answers.
-    zeros : mapping of tuple of int to ndarray of bool, optional
-        Impossible combinations of codes.
-
-    Attributes
-    ----------
-    tables : dict of tuple of int to MarginalEstimate
-        The tables and all of their margins, by columns.
-    effective_public_size : dict of int to float
-        Effective public sample size in private rows, by number of columns of a table.
     """
 
     def __init__(
         self,
-        public: NDArray[np.integer],
-        sizes: Attributes,
+        public: NDArray[np.integer],  # codes (n_public, n_columns), or no rows
+        sizes: Attributes,  # number of codes of each column
         workload: Iterable[Attributes],
-        n_private: float,
-        trust: str | float = "auto",
+        n_private: float,  # number of persons, which determines the sampling error
+        trust: str | float = "auto",  # effective public sample size, or "auto" to estimate it
         zeros: Zeros | None = None,
     ) -> None:
         self._public, self._sizes = public, sizes
         self.n_private = n_private
         self.trust = None if isinstance(trust, str) else float(trust)
         self.workload = tuple(workload)
+        # the tables and all of their margins
         self.tables = {
             columns: MarginalEstimate(columns, tuple(sizes[column] for column in columns))
             for columns in downward_closure(self.workload)
@@ -133,6 +112,7 @@ class MarginalModel:
                 table.residual_noise_share = residual_noise_share(table)
             self._link_margins(table)
             self._tables_by_width[len(columns)].append(table)
+        # in private rows, by number of columns of a table
         self.effective_public_size: dict[int, float] = {}
         self._effective_sizes: dict[int, EffectiveSizePosterior] = {}
 
@@ -353,19 +333,7 @@ def _nearest_consistent(
 
 
 def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
-    """Return the estimated fractions of tables of equal shape, either all measured or none.
-
-    Parameters
-    ----------
-    group : sequence of MarginalEstimate
-        Tables with priors and pooled measurements.
-    ratio : ndarray of shape (n_tables, ...)
-        Weight of each cell's prior relative to the measurement.
-
-    Returns
-    -------
-    ndarray of shape (n_tables, ...)
-    """
+    """Return the estimated fractions of tables of equal shape, either all measured or none."""
     prior = np.stack([table.prior for table in group])
     margins, possible = stack_margins(group), stack_possible(group)
     is_measured = group[0].precisions.flat[0] > 0
@@ -418,18 +386,6 @@ def _follow_dominant_cells(
     other, a block of cells is empty although the product of its margins is large. In this case, all
     priors in the block err in the same direction. Therefore, common deviations are estimated first,
     mainly from precisely measured dominant cells, with less weight on the priors.
-
-    Parameters
-    ----------
-    prior, prior_variance : ndarray of shape (n_tables, ...)
-        Prior mean and variance of each cell.
-    ratio, values, precisions, margins, possible
-        As in `fit_with_fixed_margins`.
-
-    Returns
-    -------
-    ndarray of shape (n_tables, ...)
-        Adjusted prior means.
     """
     shares = np.stack([largest_shares(variance) for variance in prior_variance])
     is_dominant = shares > DOMINANT_SHARE

@@ -92,17 +92,9 @@ def _saddle_point(
 ) -> tuple[Floats, Floats]:
     """Return the success probabilities whose saddle point is `tilt`, and their lower tails.
 
-    A lower tail is the probability that a noisy sum is at most the noisy count.
-
-    K is the cumulant function of Binomial(n, p) plus noise. The saddle point solves K'(tilt) =
-    count. The tail is computed by the approximation of Lugannani and Rice (1980).
-
-    Parameters
-    ----------
-    tilt : ndarray
-        Tilts, at most 0.
-    counts, variance : ndarray of the same shape
-        Noisy counts after continuity correction, and the noise variances.
+    K is the cumulant function of Binomial(n, p) plus noise, and the saddle point solves K'(tilt) =
+    count, after continuity correction. A lower tail, the probability that a noisy sum is at most
+    the count, is computed by the approximation of Lugannani and Rice (1980).
     """
     with np.errstate(all="ignore"):  # 0/0 and overflows are replaced at the end
         # cumulant of the noise and its first two derivatives at the tilt
@@ -213,7 +205,7 @@ def cap_by_noisy_interval(
     failure: float,
     disagreement: Disagreement,
 ) -> tuple[Floats, Floats]:
-    """Return posterior intervals after shortening them by means of the noisy answers.
+    """Return the ends of posterior intervals after shortening them by means of the noisy answers.
 
     The ends are clipped to confidence bounds from the noisy answers. The length is limited to that
     of a normal interval around the estimate. The normal interval itself is not used, since it would
@@ -222,24 +214,6 @@ def cap_by_noisy_interval(
     If the posterior and the noisy answer disagree, the interval contains the confidence interval
     from the noisy answer and the posterior interval. The latter is clipped only by bounds that
     contain the estimate, and the length is not limited.
-
-    Parameters
-    ----------
-    low, high : ndarray of shape (n,)
-        Ends of the posterior intervals.
-    estimate : ndarray of shape (n,)
-        Released fractions, which remain within the intervals.
-    noisy : NoisyFractions
-        Noisy answers for the same cells.
-    failure : float
-        Failure probability of each posterior interval.
-    disagreement : Disagreement
-        The cells in which posterior and noisy answer disagree, independent of `failure`.
-
-    Returns
-    -------
-    low, high : ndarray of shape (n,)
-        Ends of the intervals after shortening.
     """
     low = np.where(low < MIN_LOWER_END, 0, low)
     # these bounds fail much more rarely, so clipping hardly reduces coverage

@@ -41,14 +41,8 @@ def read_combined(
 ) -> list[CombinedQuery]:
     """Return the codes that satisfy each query, given an object for each query and column.
 
-    Parameters
-    ----------
-    table : ndarray of object, shape (n_queries, n_columns)
-        For each column, a single value, a list of values, a range, or None for any value.
-    cuts : sequence of ndarray or None
-        Cuts between the bins of each numeric column.
-    encode : callable
-        Function that returns the codes of a table without lists and ranges, or `wildcard`.
+    An object is a value, a list of values, a range, or None for any value. The function `encode`
+    returns the codes of a table without lists and ranges, or `wildcard`.
     """
     n_queries, n_columns = table.shape
 
