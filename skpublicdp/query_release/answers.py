@@ -284,9 +284,10 @@ class TableAnswers(ReleasedAnswers):
         cell_ends, group_ends = np.split(joint_ends, [len(cells)])
         low, high = cell_ends.T
         group_low, group_high = group_ends[group_of_cell.ravel()].T
-        zeros, ones = np.zeros(len(cells)), np.ones(len(cells))
-        min_share = np.divide(low, group_high, out=zeros, where=group_high > 0)
-        max_share = np.divide(high, group_low, out=ones, where=group_low > high)
+        min_share = np.zeros(len(cells))
+        max_share = np.ones(len(cells))
+        np.divide(low, group_high, out=min_share, where=group_high > 0)
+        np.divide(high, group_low, out=max_share, where=group_low > high)
         share_low, share_high = ends.T
         share_low = np.minimum(min_share, share_low)
         share_high = np.maximum(max_share, share_high)
@@ -496,7 +497,8 @@ def by_table(
     is_restricted = cells != WILDCARD  # (n_queries, n_columns)
     patterns, pattern_of_query = np.unique(is_restricted, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
-        indices = np.flatnonzero(pattern_of_query.ravel() == number)
+        is_in_table = pattern_of_query.ravel() == number
+        indices = np.flatnonzero(is_in_table)
         columns = np.flatnonzero(pattern)
         codes = cells[np.ix_(indices, columns)]  # (n_table_queries, n_table_columns)
         yield tuple(columns.tolist()), indices, tuple(codes.T)

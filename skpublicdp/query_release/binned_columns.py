@@ -13,9 +13,9 @@ from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
 from skpublicdp.query_release.effective_sizes import EffectiveSizePosterior, point_mass_size
 from skpublicdp.query_release.marginals.intervals import NormalMixture, TablePosterior
 from skpublicdp.query_release.marginals.noisy_fractions import (
-    MIN_LOWER_END,
     NoisyFractions,
     cap_by_noisy_interval,
+    extend_to_zero,
     find_disagreement,
 )
 from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE
@@ -112,7 +112,8 @@ class BinnedColumn:
         n_simultaneous = p.size if simultaneous else None
         start = np.full(len(numbers), -np.inf)
         ranges = self._binned_ranges(start, numbers)
-        intervals = self._intervals(ranges, self.cdf(numbers), level, n_simultaneous)
+        heights = self.cdf(numbers)
+        intervals = self._intervals(ranges, heights, level, n_simultaneous)
         lower_cdf, upper_cdf = np.maximum.accumulate(intervals).T
         # the upper bound of the CDF reaches p first and therefore gives the lower end
         low = PiecewiseLinearCDF(numbers, upper_cdf).inverse(p)
@@ -183,8 +184,7 @@ class BinnedColumn:
         mean = fractions @ coefficients
         all_rows_inside = self.rows_inside * total_persons / self.noisy.persons
         n_rows = all_rows_inside * fractions
-        max_variances = (bin_ends[1] - bin_ends[0]) ** 2 / 4
-        pooled = (n_rows * bin_variances + 2 * max_variances) / (n_rows + 2)
+        pooled = _pooled_variances(bin_variances, bin_ends, n_rows)
         mean_square = fractions @ (coefficients**2 + pooled / width**2)
         of_fractions = 0.0
         for sizes in self._possible_sizes():
@@ -195,7 +195,8 @@ class BinnedColumn:
             variance = float(sizes.weights @ variances)
             of_fractions = max(of_fractions, variance)
         inside = self._bin_mean_deviation(bin_variances, bin_ends, fractions) / width
-        sampling = max(mean_square - mean**2, 0) / self.noisy.persons
+        row_variance = max(mean_square - mean**2, 0)
+        sampling = row_variance / self.noisy.persons
         return np.array([of_fractions, inside**2, sampling])
 
     def _mean_quantiles(
@@ -260,8 +261,7 @@ class BinnedColumn:
         at each end of the bin, since a few rows may be close together by chance.
         """
         n_rows = self.rows_inside * fractions
-        max_variances = (ends[1] - ends[0]) ** 2 / 4
-        pooled = (n_rows * variances + 2 * max_variances) / (n_rows + 2)
+        pooled = _pooled_variances(variances, ends, n_rows)
         mean_variances = pooled / np.maximum(n_rows, 1)
         return float(np.sqrt(fractions**2 @ mean_variances))
 
@@ -383,7 +383,8 @@ class BinnedColumn:
         failure = 1 - level
         estimates = np.clip(ranges.shares @ self.posterior.estimate, 0, 1)
         low, high = self._posterior_intervals(ranges.shares, failure)
-        low, high = np.minimum(low, estimates), np.maximum(high, estimates)
+        low = np.minimum(low, estimates)
+        high = np.maximum(high, estimates)
 
         noisy = self._noisy_sums(ranges.shares)
         # the posterior intervals contain the estimates, so only the noisy bounds can disagree
@@ -397,7 +398,7 @@ class BinnedColumn:
         has_cut = ranges.is_cut.any(axis=1)
         low = np.where(has_cut, widened_low, capped_low)
         high = np.where(has_cut, widened_high, capped_high)
-        return np.where(low < MIN_LOWER_END, 0, low), np.minimum(high, 1)
+        return extend_to_zero(low), np.minimum(high, 1)
 
     def _posterior_intervals(self, shares: Floats, failure: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of credible intervals for sums of bins.
@@ -528,3 +529,12 @@ class BinnedColumn:
         values = shares @ self.noisy.values + n_summed / n_bins * deficit
         variance = self.noisy.variance * n_summed * (n_bins - n_summed) / n_bins
         return self.noisy._replace(values=values, variance=variance)
+
+
+def _pooled_variances(variances: Floats, ends: Floats, n_rows: Floats) -> Floats:
+    """Return the variances within bins, pooled with those of one row at each end of a bin.
+
+    A few rows may be close together by chance.
+    """
+    max_variances = (ends[1] - ends[0]) ** 2 / 4
+    return (n_rows * variances + 2 * max_variances) / (n_rows + 2)

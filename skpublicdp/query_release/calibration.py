@@ -187,11 +187,13 @@ class CalibratedAnswers(TableAnswers):
         rescaled = np.ones(len(cells))
         np.divide(deviation * old_group, group, out=rescaled, where=has_group)
         change = _ratio_of_deviations(rescaled, old_deviation)
-        distances = change[:, None] * (ends - old_share[:, None])
+        old_distances = ends - old_share[:, None]
+        distances = change[:, None] * old_distances
         calibrated = np.clip(share[:, None] + distances, 0, 1)
-        widths = ends[:, 1] - ends[:, 0]
-        is_known = has_group & (widths != 1)
-        return np.where(is_known[:, None], calibrated, [0.0, 1.0])
+        low, high = ends.T
+        is_known = has_group & (high - low != 1)
+        unknown = [0.0, 1.0]
+        return np.where(is_known[:, None], calibrated, unknown)
 
     def distribution(self, position: int, column: Column) -> WeightedRows:
         """Return the calibrated distribution of a numeric column, which has no intervals."""
@@ -251,14 +253,17 @@ class _CalibrationEffect:
         fractions = self.release.fractions[columns]
         if columns in self.known:
             return np.zeros(fractions.shape)
-        cells, size = self._cells(columns), fractions.size
+        cells = self._cells(columns)
+        size = fractions.size
         coefficients = self._cross_table(cells, size, self.after) @ self._inverse_gram
         # sum of the squared residuals of each cell, weighted by `squared`
         squared = self.after * self._factors
         cross = self._cross_table(cells, size, squared)
         explained = (coefficients * cross).sum(axis=1)
-        square = ((coefficients @ self._squared_gram) * coefficients).sum(axis=1)
-        residual = np.bincount(cells, squared, minlength=size) - 2 * explained + square
+        weighted = coefficients @ self._squared_gram
+        square = (weighted * coefficients).sum(axis=1)
+        total = np.bincount(cells, squared, minlength=size)
+        residual = total - 2 * explained + square
         sampling = np.maximum(residual, 0) / self.release.persons
         change = _ratio(calibrated[columns].ravel(), fractions.ravel())
         noise = change**2 * self._noise_variance(columns)

@@ -130,7 +130,8 @@ def bin_labels(edges: Floats, column: Column) -> list[str]:
         labels[0] = f"[{labels[0][1:]}"
     else:
         labels = _pandas_labels(edges)
-    below = [f"< {texts[0]}"] if column.low < edges[0] else []
+    has_below = column.low < edges[0]
+    below = [f"< {texts[0]}"] if has_below else []
     above = [f"> {texts[-1]}"] if column.high > edges[-1] else []
     return [*below, *labels, *above]
 
@@ -316,8 +317,9 @@ class PublicBins(Discretizer):
             column_codes = codes[:, position]  # a view
             column_codes[:] = column if cuts is None else count_below(cuts, column)
             if self.bins.has_missing(position):
+                missing_code = self.sizes[position] - 1
                 is_missing = np.isnan(column)
-                column_codes[is_missing] = self.sizes[position] - 1
+                column_codes[is_missing] = missing_code
         units = None if weights is None else weights.units(rows)
         return marginal_tables(codes, workload, self.sizes, units)
 

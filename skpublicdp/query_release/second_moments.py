@@ -75,7 +75,8 @@ class RowCoordinates:
     @property
     def sensitivity(self) -> Sensitivity:
         """Sensitivity of the sums of products to the replacement of a row."""
-        n_columns, n_numbers = len(self.schema.columns), len(self.bounds)
+        n_columns = len(self.schema.columns)
+        n_numbers = len(self.bounds)
         n_categorical = n_columns - n_numbers
         n_changed = n_columns * (n_columns + 2) + n_categorical
         changed_squares = n_numbers + 2 * n_categorical
@@ -132,7 +133,8 @@ class SecondMoments:
 
         The draws are the estimate minus simulated noise, i.e. the posterior under a flat prior.
         """
-        estimate, k = self.block(coordinates), len(coordinates)
+        estimate = self.block(coordinates)
+        k = len(coordinates)
         generator = np.random.default_rng(0)
         draw, scale = generator.normal, self.noise_sd
         if not self.is_gaussian:
@@ -255,13 +257,15 @@ def regression_intervals(
     def solve(matrices: Floats) -> tuple[Floats, Floats, Floats]:
         """Return coefficients, inverse matrices of the regressors, and residual variances."""
         products = matrices[:, regressors, outcome]
-        squares = matrices[:, regressors][:, :, regressors]
+        rows = matrices[:, regressors]
+        squares = rows[:, :, regressors]
         inverses = np.asarray(np.linalg.inv(squares), dtype=np.float64)
         coefficients = np.einsum("dij,dj->di", inverses, products)
         explained = np.einsum("di,di->d", coefficients, products)
         total = matrices[:, outcome, outcome]
-        residual_squares: Floats = np.maximum(total - explained, 0)
-        return coefficients, inverses, residual_squares / moments.n
+        residual_squares = np.maximum(total - explained, 0)
+        residual_variances: Floats = residual_squares / moments.n
+        return coefficients, inverses, residual_variances
 
     centre = solve(estimate[None])[0][0]
     inflation = _sampling_inflation(moments, coordinates[regressors], target, centre, to_zero)
@@ -310,7 +314,8 @@ def _user_units(
         middles[coordinate] = low / 2 + high / 2 + offset
         halves[coordinate] = high / 2 - low / 2
     to_zero = np.eye(len(coordinates))
-    to_zero[0, 1:] = -middles[coordinates[1:]] / halves[coordinates[1:]]
+    numbers = coordinates[1:]
+    to_zero[0, 1:] = -middles[numbers] / halves[numbers]
     with np.errstate(over="ignore"):  # of bounds near the limits of floats
         factors = halves[target] / halves[coordinates]
     return to_zero, factors, float(middles[target])
@@ -356,14 +361,17 @@ def correlation_intervals(moments: SecondMoments, columns: Sequence[int], level:
         """Return correlations, and a mask of those of two columns that vary beyond the noise."""
         means = matrices[:, 0, 1:] / moments.n
         squared_means = means[:, :, None] * means[:, None]
-        covariances = matrices[:, 1:, 1:] / moments.n - squared_means
+        squares = matrices[:, 1:, 1:] / moments.n
+        covariances = squares - squared_means
         variances = np.einsum("dii->di", covariances)
-        is_positive = variances > 0
-        is_known = is_positive[:, first] & is_positive[:, second]
-        product = variances[:, first] * variances[:, second]
-        deviation = np.sqrt(np.where(is_known, product, 1))
-        ratios = covariances[:, first, second] / deviation
-        return np.clip(ratios, -1, 1), is_known
+        first_variances = variances[:, first]
+        second_variances = variances[:, second]
+        is_known = (first_variances > 0) & (second_variances > 0)
+        products = first_variances * second_variances
+        products = np.where(is_known, products, 1)
+        ratios = covariances[:, first, second] / np.sqrt(products)
+        correlations = np.clip(ratios, -1, 1)
+        return correlations, is_known
 
     values, is_known = (result[0] for result in correlate(moments.block(coordinates)[None]))
     sampling_sd = np.sqrt(_correlation_variances(moments, coordinates[1:], values))
@@ -388,8 +396,10 @@ def _correlation_variances(moments: SecondMoments, coordinates: Integers, values
     if is_enough and np.ptp(public, axis=0).all():
         scores = (public - public.mean(axis=0)) / public.std(axis=0)
         first, second = np.triu_indices(len(coordinates), 1)
-        products = scores[:, first] * scores[:, second]
-        squares = scores[:, first] ** 2 + scores[:, second] ** 2
+        first_scores = scores[:, first]
+        second_scores = scores[:, second]
+        products = first_scores * second_scores
+        squares = first_scores**2 + second_scores**2
         influence = products - products.mean(axis=0) * squares / 2
         of_public = (influence**2).mean(axis=0)
         variances = np.maximum(variances, of_public)

@@ -258,15 +258,19 @@ def _possible_cell_rows(
             order = np.argsort(tree_rows[:, shared], kind="stable")
         for _ in range(MAX_REPEATED_DRAWS):
             impossible = np.flatnonzero(~are_possible(zeros, rows))
-            if not len(impossible):
+            n_impossible = len(impossible)
+            if not n_impossible:
                 return rows
-            first, last = np.zeros(len(impossible)), np.full(len(impossible), len(order))
+            first = np.zeros(n_impossible)
+            last = np.full(n_impossible, len(order))
             if shared is not None:
                 sorted_codes = tree_rows[order, shared]
-                first = np.searchsorted(sorted_codes, rows[impossible, shared], side="left")
-                last = np.searchsorted(sorted_codes, rows[impossible, shared], side="right")
-            drawn = first + np.floor(generator.random(len(impossible)) * (last - first))
-            donors = tree_rows[order[np.minimum(drawn.astype(np.intp), len(order) - 1)]]
+                codes = rows[impossible, shared]
+                first = np.searchsorted(sorted_codes, codes, side="left")
+                last = np.searchsorted(sorted_codes, codes, side="right")
+            steps = np.floor(generator.random(n_impossible) * (last - first))
+            drawn = (first + steps).astype(np.intp)
+            donors = tree_rows[order[np.minimum(drawn, len(order) - 1)]]
             donors[:, columns] = rows[impossible][:, columns]
             rows[impossible] = donors
     return rows[are_possible(zeros, rows)]

@@ -369,7 +369,8 @@ def _relative_deviances(
     squared_error = (white_residual**2 / variances).sum(axis=1)
     squared_error = squared_error[:, None] - explained.sum(axis=-1)
     log_determinant = np.log(variances).sum(axis=1)
-    log_determinant = log_determinant[:, None] + np.log(factors).sum(axis=-1)
+    log_factors = np.log(factors).sum(axis=-1)
+    log_determinant = log_determinant[:, None] + log_factors
     deviances = squared_error + log_determinant
     return deviances - deviances.min()
 

@@ -137,7 +137,8 @@ class ReleasedCDF:
         means = np.divide(sums, total, out=cell_middles, where=is_occupied)
         deviation = middle - means[cell]
         width = end - start
-        second_moment = mass * (deviation**2 + width**2 / 12)
+        inside = width**2 / 12  # variance of uniform numbers
+        second_moment = mass * (deviation**2 + inside)
         squares = np.bincount(cell, second_moment, n_cells)
         variances = np.divide(squares, total, out=uniform_variances, where=is_occupied)
         return means, variances

@@ -267,11 +267,12 @@ def _shift_evidence(
     degrees of freedom. The remaining degrees of freedom are fixed by the margins.
     """
     # if a column has a single code, margins determine the table and no cell is free
-    is_informative = (table.precisions > 0) & (table.residual_noise_share > 0)
+    noise_share = table.residual_noise_share
+    is_informative = (table.precisions > 0) & (noise_share > 0)
     squared_differences = table.residual()[is_informative] ** 2
     variances_per_shift = shift_variance_scale(table, n_public)[is_informative]
-    noise_variances = table.residual_noise_share / table.precisions[is_informative]
-    degrees_of_freedom = np.full(len(variances_per_shift), table.residual_noise_share)
+    noise_variances = noise_share / table.precisions[is_informative]
+    degrees_of_freedom = np.full(len(variances_per_shift), noise_share)
     return squared_differences, variances_per_shift, noise_variances, degrees_of_freedom
 
 

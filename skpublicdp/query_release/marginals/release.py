@@ -83,18 +83,20 @@ def _bin_cells(model: MarginalModel) -> tuple[Floats, Floats, Floats, Codes]:
     the number of marginals in the workload that contain the table, and the index of the table.
     """
     n_uses = Counter(margin for columns in model.workload for margin in downward_closure([columns]))
-    variances, precisions, weights, table_indices = [], [], [], []
+    bins = []
     for i, table in enumerate(model.tables.values()):
         variance = table.prior_variance().ravel()
         precision = table.precisions.ravel()
         increasing = np.argsort(variance, kind="stable")
         n_bins = min(N_VARIANCE_BINS, len(variance))
+        n_uses_of_table = n_uses[table.columns]
         for cells in np.array_split(increasing, n_bins):
-            variances.append(variance[cells].mean())
-            precisions.append(precision[cells].mean())
-            weights.append(float(len(cells) * n_uses[table.columns]))
-            table_indices.append(i)
-    return np.array(variances), np.array(precisions), np.array(weights), np.array(table_indices)
+            mean_variance = variance[cells].mean()
+            mean_precision = precision[cells].mean()
+            weight = float(len(cells) * n_uses_of_table)
+            bins.append((mean_variance, mean_precision, weight, i))
+    variances, precisions, weights, table_indices = map(np.array, zip(*bins, strict=True))
+    return variances, precisions, weights, table_indices
 
 
 def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr_matrix:

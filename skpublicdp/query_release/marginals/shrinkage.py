@@ -218,7 +218,8 @@ def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
     variance = prior_variance * cells.unexplained_share + noise
     squared_deviation = (cells.values - expected) ** 2
     normal = -0.5 * (squared_deviation / variance + np.log(variance))
-    return np.where(is_free, public_log_likelihood, 0) + np.where(is_measured, normal, 0)
+    normal = np.where(is_measured, normal, 0)
+    return np.where(is_free, public_log_likelihood, 0) + normal
 
 
 def prior_given_public(

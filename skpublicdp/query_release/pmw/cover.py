@@ -543,7 +543,8 @@ class ProductCover(QueryCover):
         incidence = np.zeros(self.size)
         column_cells = incidence[self.starts[column] :]  # a view
         range_index = query - int(self._query_starts[column])
-        column_cells[self.axes[column].cell_slice(range_index)] = 1
+        cells = self.axes[column].cell_slice(range_index)
+        column_cells[cells] = 1
         return incidence
 
     def find(self, columns: Codes, low: Floats, high: Floats) -> Codes:
@@ -574,7 +575,8 @@ class ProductCover(QueryCover):
             cells = np.minimum(cells, len(cumulative) - 1)
             representatives = self.axes[column].representatives[cells]
             rows[:, column] = generator.permutation(representatives)
-        return rows, np.full(n_rows, 1 / n_rows)
+        equal_weights = np.full(n_rows, 1 / n_rows)
+        return rows, equal_weights
 
 
 Signs = NDArray[np.bool_]
@@ -727,9 +729,10 @@ def _planes_through(homogeneous: Floats) -> Floats:
     sides = _signs(homogeneous @ planes.T).T
     # the orientation of a plane is arbitrary, so the first point off the plane is made positive
     first_off_plane = (sides != 0).argmax(axis=1)
-    orientation = sides[np.arange(len(sides)), first_off_plane]
-    planes = planes * orientation[:, None]
-    _, first_index = np.unique(sides * orientation[:, None], axis=0, return_index=True)
+    orientation = sides[np.arange(len(sides)), first_off_plane, None]  # (n_planes, 1)
+    planes = planes * orientation
+    oriented_sides = sides * orientation
+    _, first_index = np.unique(oriented_sides, axis=0, return_index=True)
     return planes[np.sort(first_index)]
 
 

@@ -261,7 +261,8 @@ def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger
         family = Leaf(np.concatenate([-deficit, deficit]))
         option = int(ledger.draw(family, event, 1, name=WORST_QUERY, proof=PMW_PROOF))
         # lower scores have higher probability, and -deficit comes first
-        is_too_low, query = option < len(counts), option % len(counts)
+        is_too_low = option < len(counts)
+        query = option % len(counts)
         step = plan.rate if is_too_low else -plan.rate
         log_weights += step * cover.incidence_row(query)
     return average
