@@ -182,8 +182,8 @@ class TestMeans:
         sum_column = SumColumn(2, (0,), column.low, column.high)
         measured = MeasuredSum(sum_column, shares, deviation**2, 10_000, True)
         groups = combine_means(shares, measured, bins)
-        combined = CombinedMeans(list(range(n_groups)), groups, np.zeros(n_groups), measured, 1e4)
-        totals = combined.totals(column)
+        indices, sampling = list(range(n_groups)), np.zeros(n_groups)
+        totals = CombinedMeans(indices, column, groups, sampling, measured, 1e4).totals()
         errors = totals.values() - 100_000 * mean * count / 10_000
         found = {
             "means": (groups.variances(), groups.means - mean),
