@@ -187,6 +187,7 @@ class CDFAnswers(ReleasedAnswers):
         return [compare_with_cdf(rows[:, 0], self.cdf, "CDF", level)]
 
 
+@dataclass(eq=False)
 class TableAnswers(ReleasedAnswers):
     """Answers computed from released tables over columns of integer codes.
 
@@ -194,19 +195,13 @@ class TableAnswers(ReleasedAnswers):
     queries are evaluated on `rows`, whose weights reproduce the tables.
     """
 
+    queries: QueryClass
+    release: MarginalRelease
+    _discretizer: Discretizer
+    _codes_public: Integers  # of the public rows, or of a reference sample, (m, n_columns)
+    _X_public: Floats  # the same rows, encoded, (m, n_features)
     has_intervals = True
     has_column_intervals = True
-
-    def __init__(
-        self,
-        queries: QueryClass,
-        release: MarginalRelease,
-        discretizer: Discretizer,
-        codes_public: Integers,
-        X_public: Floats,
-    ) -> None:
-        self.queries, self.release, self._discretizer = queries, release, discretizer
-        self._codes_public, self._X_public = codes_public, X_public
 
     def answer(self, Q: NDArray[Any]) -> Floats:
         """Return the estimated fraction of rows that satisfy each encoded query."""
@@ -426,10 +421,7 @@ class TableAnswers(ReleasedAnswers):
 
 
 class CountAnswers(TableAnswers):
-    """Answers to listed queries, each of which has a table of two cells (does not hold, holds).
-
-    This class has the parameters of `TableAnswers`.
-    """
+    """Answers to listed queries, each of which has a table of two cells (does not hold, holds)."""
 
     _is_about_cells = True
     queries: CustomQueries
@@ -566,22 +558,14 @@ class ColumnAnswers(TableAnswers):
     """Answers to stumps from the CDF of a numeric column or the table of a categorical column.
 
     The first entry of an encoded stump is the position of a numeric column, or -1 - position of a
-    categorical column (see `StumpQueries`). This class has the parameters of `TableAnswers`.
+    categorical column (see `StumpQueries`).
     """
 
-    def __init__(
-        self,
-        queries: QueryClass,
-        release: MarginalRelease,
-        discretizer: Discretizer,
-        codes_public: Integers,
-        X_public: Floats,
-    ) -> None:
-        assert isinstance(discretizer, ReleasedBins)
+    def __post_init__(self) -> None:
+        assert isinstance(self._discretizer, ReleasedBins)
         # synthetic rows need a table of every column
-        fractions = {**release.fractions, **discretizer.column_marginals()}
-        release = replace(release, fractions=fractions)
-        super().__init__(queries, release, discretizer, codes_public, X_public)
+        fractions = {**self.release.fractions, **self._discretizer.column_marginals()}
+        self.release = replace(self.release, fractions=fractions)
 
     def answer(self, Q: NDArray[Any]) -> Floats:
         """Return the estimated fraction of rows for which each encoded stump holds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from skpublicdp.query_release.marginals.noisy_fractions import (
     find_disagreement,
 )
 from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats
 
@@ -328,8 +329,7 @@ class BinnedColumn:
         mass = cdf_after_bin - cdf_before_bin
         mass_below_x = self.cdf(x) - cdf_before_bin
         # the share of a bin without rows is unknown and therefore set to one half
-        share = np.full(len(x), 0.5)
-        np.divide(mass_below_x, mass, out=share, where=mass > 0)
+        share = ratios(mass_below_x, mass, 0.5)
         # at an end of a bin the share is exactly 0 or 1
         is_outside = (x < low) | (x >= high)
         is_bin_end = np.isin(x, self.cuts) | is_outside
@@ -462,11 +462,10 @@ class BinnedColumn:
         """
         cells = self.posterior.cells
         is_measured = cells.precisions > 0
-        noise_variance = np.divide(
-            1, cells.precisions, out=np.zeros(len(is_measured)), where=is_measured
-        )
+        noise_variance = ratios(1, cells.precisions)
         prior_mean, covariance = self._prior_of_bins(n_rows)
-        gain = np.zeros(covariance.shape)  # without measurements, the posterior is the prior
+        # without measurements, the posterior is the prior
+        gain: NDArray[Any] = np.zeros(covariance.shape)
         if is_measured.all():
             # Kalman gain P (P + W)⁻¹, for the prior covariance P and the noise covariance W
             gain = np.linalg.solve(covariance + np.diag(noise_variance), covariance).T

@@ -22,6 +22,7 @@ from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.marginals.table import ipf
 from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.query_release.synthetic import MIN_SYNTHETIC_MASS, WeightedRows
 from skpublicdp.typing import Floats, Integers
 
@@ -150,7 +151,7 @@ class CalibratedAnswers(TableAnswers):
         new_deviations = new.deviations[columns][codes]
         if columns not in self.known:  # no weighted row is in a cell whose deviation vanishes
             new_deviations = np.where(new_deviations > 0, new_deviations, old_deviations)
-        ratio = _ratio_of_deviations(new_deviations, old_deviations)
+        ratio = ratios(new_deviations, old_deviations, 1.0)
         distances = ratio[:, None] * (ends - old_fractions[:, None])
         rescaled = new_fractions[:, None] + distances
         # a cell that may have been empty may still be, and none exceeds its known margins
@@ -183,15 +184,13 @@ class CalibratedAnswers(TableAnswers):
         old_group, old_share = _group_and_share(uncalibrated, cells, groups)
         deviation = self.release.deviations[columns][codes]
         old_deviation = uncalibrated.release.deviations[columns][codes]
-        has_group = group > 0
-        rescaled = np.ones(len(cells))
-        np.divide(deviation * old_group, group, out=rescaled, where=has_group)
-        change = _ratio_of_deviations(rescaled, old_deviation)
+        rescaled = ratios(deviation * old_group, group, 1.0)
+        change = ratios(rescaled, old_deviation, 1.0)
         old_distances = ends - old_share[:, None]
         distances = change[:, None] * old_distances
         calibrated = np.clip(share[:, None] + distances, 0, 1)
         low, high = ends.T
-        is_known = has_group & (high - low != 1)
+        is_known = (group > 0) & (high - low != 1)
         unknown = [0.0, 1.0]
         return np.where(is_known[:, None], calibrated, unknown)
 
@@ -205,8 +204,7 @@ def _group_and_share(
 ) -> tuple[Floats, Floats]:
     """Return the fraction of each cell's group, and the cell's share of the group or 0."""
     fractions, totals = answers.answer(cells), answers.answer(groups)
-    shares = np.divide(fractions, totals, out=np.zeros(len(cells)), where=totals > 0)
-    return totals, shares
+    return totals, ratios(fractions, totals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,9 +282,7 @@ class _CalibrationEffect:
     @cached_property
     def _factors(self) -> Floats:
         """Calibration factor of each weighted row."""
-        return np.divide(
-            self.after, self.before, out=np.zeros(len(self.before)), where=self.before > 0
-        )
+        return ratios(self.after, self.before)
 
     @cached_property
     def _margin_cells(self) -> list[tuple[NDArray[np.integer], int]]:
@@ -367,11 +363,6 @@ def _ratio(new: Floats, old: Floats) -> Floats:
     return np.divide(new, old, out=np.ones(len(old)), where=old > MIN_CALIBRATED_FRACTION)
 
 
-def _ratio_of_deviations(new: Floats, old: Floats) -> Floats:
-    """Return the ratio of new to old standard deviations, or 1 where the old one is zero."""
-    return np.divide(new, old, out=np.ones(len(old)), where=old > 0)
-
-
 def rake_to_margins(
     codes: Integers, weights: Floats, known: Fractions, sizes: Attributes
 ) -> Floats:
@@ -385,8 +376,7 @@ def rake_to_margins(
         for cells, fractions in margins:
             masses = np.bincount(cells, weights, minlength=len(fractions))
             max_deviation = max(max_deviation, float(np.abs(masses - fractions).max()))
-            ratios = np.divide(fractions, masses, out=np.zeros(len(masses)), where=masses > 0)
-            weights = weights * ratios[cells]
+            weights = weights * ratios(fractions, masses)[cells]
         if max_deviation < RAKING_TOLERANCE:
             break
     if max_deviation > MAX_CONTRADICTION:

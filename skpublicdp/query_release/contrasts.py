@@ -25,6 +25,7 @@ from skpublicdp.query_release.combined_cells import (
 from skpublicdp.query_release.marginals.count import Attributes
 from skpublicdp.query_release.queries.base import WILDCARD
 from skpublicdp.query_release.queries.combined import CombinedQuery, expand
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Floats
 
 PROJECTION_SWEEPS = 20
@@ -230,9 +231,8 @@ def _coefficients(released: FittedRelease, query: CombinedQuery) -> dict[Attribu
             others = tuple(axis for axis, column in enumerate(columns) if column not in subset)
             share = is_inside
             if others:
-                total = table.sum(axis=others)
-                share = np.zeros(total.shape)
-                np.divide((table * is_inside).sum(axis=others), total, out=share, where=total > 0)
+                inside = (table * is_inside).sum(axis=others)
+                share = ratios(inside, table.sum(axis=others))
             variances = _deviation_variances(released, subset)
             for _ in range(PROJECTION_SWEEPS):
                 for axis in range(share.ndim):

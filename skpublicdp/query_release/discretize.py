@@ -43,13 +43,7 @@ MAX_LABEL_PRECISION = 20
 
 
 def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
-    """Return, for each numeric column, the maximum number of bins or the encoded edges.
-
-    Parameters
-    ----------
-    bins : int, or mapping of column to int or to edges
-        The parameter of `MarginalQueries`.
-    """
+    """Return, for each numeric column, the maximum number of bins or the encoded edges."""
     positions = np.flatnonzero(schema.numeric).tolist()
     if not isinstance(bins, Mapping):
         return dict.fromkeys(positions, _check_number(bins))
@@ -62,8 +56,17 @@ def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
                 f"bins has an entry for column {column.name}, which is categorical. Bins apply "
                 "only to numeric columns."
             )
-        is_number = np.ndim(value) == 0
-        parsed[position] = _check_number(value) if is_number else _check_edges(value, column)
+        if np.ndim(value) == 0:
+            parsed[position] = _check_number(value)
+            continue
+        edges = encode_edges(value, column)
+        if not (edges[1:] > column.low).all() or not (edges[:-1] < column.high).all():
+            low, high = column.format(column.low), column.format(column.high)
+            raise ValueError(
+                f"The bins of column {column.name} must lie within its bounds, {low} to {high}, "
+                "because numbers are clipped to the bounds. Pass bounds that contain all edges."
+            )
+        parsed[position] = edges
     return parsed
 
 
@@ -90,18 +93,6 @@ def encode_edges(edges: Any, column: Column) -> Floats:
     if numbers.ndim != 1 or len(numbers) < 2 or not (numbers[1:] > numbers[:-1]).all():
         raise ValueError(
             f"The edges of column {column.name} must contain at least two increasing numbers."
-        )
-    return numbers
-
-
-def _check_edges(edges: Any, column: Column) -> Floats:
-    """Check that each bin contains numbers within the bounds, and return the encoded edges."""
-    numbers = encode_edges(edges, column)
-    if not (numbers[1:] > column.low).all() or not (numbers[:-1] < column.high).all():
-        low, high = column.format(column.low), column.format(column.high)
-        raise ValueError(
-            f"The bins of column {column.name} must lie within its bounds, {low} to {high}, "
-            "because numbers are clipped to the bounds. Pass bounds that contain all edges."
         )
     return numbers
 

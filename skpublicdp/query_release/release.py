@@ -341,7 +341,11 @@ class PAPQueryRelease(
             min_public_rows=None if self.method == "public" else 2,
         )
         ledger.read(rows.n_private, rows.n_public)
-        queries = _default_queries(rows.schema) if self.queries is None else self.queries
+        queries = self.queries
+        if queries is None:
+            column = rows.schema.columns[0]
+            is_one_number = rows.schema.numeric.tolist() == [True] and not column.nullable
+            queries = ThresholdQueries() if is_one_number else MarginalQueries(k=2)
         weighted_queries = queries
         if self.weights is not None:
             weighted_queries = self._weighted(queries, rows)
@@ -1225,12 +1229,3 @@ def _advise_missing_cells(error: NotNumbersError, weights: str | None) -> str:
         weights_advice = f"Weights in column {weights} must be given for all rows."
         advice = f"{weights_advice} {advice}" if names else weights_advice
     return str(error).replace(IMPUTATION_ADVICE, advice)
-
-
-def _default_queries(schema: Schema) -> QueryClass:
-    """Return the query class for ``queries=None``: thresholds of one column, or pairs of columns.
-
-    For a single numeric column with missing values, the class is a table over bins.
-    """
-    is_one_number = schema.numeric.tolist() == [True] and not schema.columns[0].nullable
-    return ThresholdQueries() if is_one_number else MarginalQueries(k=2)

@@ -7,7 +7,7 @@ bounds, and the indicators of all categories of each categorical column.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.schema import Schema
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.bounded_numbers import to_units
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Floats, Integers
 
 MIN_UNITS, MAX_UNITS = 1 << 6, 1 << 15
@@ -269,18 +270,21 @@ def regression_intervals(
 
     centre = solve(estimate[None])[0][0]
     inflation = _sampling_inflation(moments, coordinates[regressors], target, centre, to_zero)
-    generator = np.random.default_rng(1)
-    simulated = []
-    for matrices in moments.draws(coordinates, level):
+
+    def simulate(matrices: Floats, generator: np.random.Generator) -> Floats:
+        """Return drawn coefficients, which are infinite if only noise determines them."""
         coefficients, inverses, residual_variances = solve(matrices)
         unit_variances = np.einsum("ij,djk,ik->di", to_zero, inverses, to_zero, optimize=True)
-        variances = residual_variances[:, None] * inflation * np.maximum(unit_variances, 0)
-        sampling_errors = np.sqrt(variances) * generator.normal(size=variances.shape)
+        inflated_variances = residual_variances[:, None] * inflation
+        variances = inflated_variances * np.maximum(unit_variances, 0)
+        normal = generator.normal(size=variances.shape)
+        sampling_errors = np.sqrt(variances) * normal
         drawn = coefficients @ to_zero.T + sampling_errors
-        # if the variance is negative, the noise exceeds what determines the coefficient
         signs = generator.choice([-np.inf, np.inf], drawn.shape)
-        simulated.append(np.where(unit_variances > 0, drawn, signs))
-    low, high = _ends(np.concatenate(simulated), level)
+        has_variance = unit_variances > 0
+        return np.where(has_variance, drawn, signs)
+
+    low, high = _simulated_ends(moments, coordinates, level, simulate)
     values = to_zero @ centre
     with np.errstate(over="ignore", invalid="ignore"):
         ends = factors[:, None] * np.column_stack([values, low, high])
@@ -289,8 +293,16 @@ def regression_intervals(
     return [layout.names[coordinate] for coordinate in coordinates[regressors]], ends
 
 
-def _ends(simulated: Floats, level: float) -> Floats:
+def _simulated_ends(
+    moments: SecondMoments,
+    coordinates: Integers,
+    level: float,
+    simulate: Callable[[Floats, np.random.Generator], Floats],
+) -> Floats:
     """Return the lower and upper ends of central intervals of simulated values, shape (2, k)."""
+    generator = np.random.default_rng(1)
+    draws = [simulate(matrices, generator) for matrices in moments.draws(coordinates, level)]
+    simulated = np.concatenate(draws)
     tail = (1 - level) / 2
     low = np.quantile(simulated, tail, axis=0, method="lower")
     high = np.quantile(simulated, 1 - tail, axis=0, method="higher")
@@ -344,9 +356,7 @@ def _sampling_inflation(
     squared_influence = influence**2
     robust = squared_residuals @ squared_influence
     plain = squared_residuals.mean() * squared_influence.sum(axis=0)
-    ratios = np.ones(len(coordinates))
-    np.divide(robust, plain, out=ratios, where=plain > 0)
-    return rows_per_person * np.maximum(ratios, 1)
+    return rows_per_person * np.maximum(ratios(robust, plain, 1.0), 1)
 
 
 def correlation_intervals(moments: SecondMoments, columns: Sequence[int], level: float) -> Floats:
@@ -369,19 +379,20 @@ def correlation_intervals(moments: SecondMoments, columns: Sequence[int], level:
         is_known = (first_variances > 0) & (second_variances > 0)
         products = first_variances * second_variances
         products = np.where(is_known, products, 1)
-        ratios = covariances[:, first, second] / np.sqrt(products)
-        correlations = np.clip(ratios, -1, 1)
+        quotients = covariances[:, first, second] / np.sqrt(products)
+        correlations = np.clip(quotients, -1, 1)
         return correlations, is_known
 
     values, is_known = (result[0] for result in correlate(moments.block(coordinates)[None]))
     sampling_sd = np.sqrt(_correlation_variances(moments, coordinates[1:], values))
-    generator = np.random.default_rng(1)
-    simulated = []
-    for matrices in moments.draws(coordinates, level):
+
+    def simulate(matrices: Floats, generator: np.random.Generator) -> Floats:
+        """Return drawn correlations, which are any number if a column does not vary."""
         drawn, is_drawn = correlate(matrices)
         drawn = drawn + sampling_sd * generator.normal(size=drawn.shape)
-        simulated.append(np.where(is_drawn, drawn, generator.choice([-1, 1], drawn.shape)))
-    low, high = np.clip(_ends(np.concatenate(simulated), level), -1, 1)
+        return np.where(is_drawn, drawn, generator.choice([-1, 1], drawn.shape))
+
+    low, high = np.clip(_simulated_ends(moments, coordinates, level, simulate), -1, 1)
     return np.column_stack([np.where(is_known, values, np.nan), low, high])
 
 
@@ -428,12 +439,12 @@ def variance_intervals(moments: SecondMoments, columns: Sequence[int], level: fl
         fourth_moments = np.maximum(fourth_moments, of_public)
     sampling_variances = (fourth_moments - values**2) / moments.persons
     sampling_sd = np.sqrt(sampling_variances)
-    generator = np.random.default_rng(1)
-    simulated = []
-    for matrices in moments.draws(coordinates, level):
+
+    def simulate(matrices: Floats, generator: np.random.Generator) -> Floats:
+        """Return drawn variances."""
         drawn = variances(matrices)
-        drawn = drawn + sampling_sd * generator.normal(size=drawn.shape)
-        simulated.append(drawn)
-    low, high = np.maximum(_ends(np.concatenate(simulated), level), 0)
+        return drawn + sampling_sd * generator.normal(size=drawn.shape)
+
+    low, high = np.maximum(_simulated_ends(moments, coordinates, level, simulate), 0)
     halves_squared = (widths / 2) ** 2
     return np.column_stack([values, low, high]) * halves_squared[:, None]

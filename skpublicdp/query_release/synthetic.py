@@ -339,20 +339,12 @@ def _sample_chow_liu_tree(
             else:
                 pair = (min(parent, column), max(parent, column))
                 table = fractions[pair] if parent < column else fractions[pair].T
-                rows[:, column] = _sample_given_parent(rows[:, parent], table, generator)
+                for parent_code, shares in enumerate(table):
+                    children = np.flatnonzero(rows[:, parent] == parent_code)
+                    codes = _systematic_sample(shares, len(children), generator)
+                    rows[children, column] = codes
         remaining_columns -= set(order.tolist())
     return rows
-
-
-def _sample_given_parent(
-    parent_codes: Integers, table: Floats, generator: np.random.Generator
-) -> Integers:
-    """Draw the code of a column for each row, given the row's code in the parent column."""
-    codes = np.zeros(len(parent_codes), dtype=np.int64)
-    for parent_code, fractions in enumerate(table):
-        children = np.flatnonzero(parent_codes == parent_code)
-        codes[children] = _systematic_sample(fractions, len(children), generator)
-    return codes
 
 
 def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator) -> Integers:

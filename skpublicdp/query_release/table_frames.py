@@ -24,6 +24,7 @@ from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.queries.base import WILDCARD
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_rounding import finish, largest_remainders, publish
 from skpublicdp.typing import Floats, Integers
@@ -45,26 +46,6 @@ MIN_SHOWN_FRACTION = 1e-12
 
 OUTER_SHARE = 0.005
 """Fraction of the rows in each tail of a numeric column; tails are not divided into bins."""
-
-RESULT_COLUMNS = (
-    "fraction",
-    "share",
-    "low",
-    "high",
-    "count",
-    "count_low",
-    "count_high",
-    "mean",
-    "total",
-    "ratio",
-    "p",
-    "quantile",
-    "x",
-    "bin",
-    "quality",
-)
-"""Names of all columns with values in frames that can have group columns. An underscore is appended
-to such a name if one of the group columns of the frame has this name."""
 
 Columns = dict[str, Any]
 """Columns of a table, by name."""
@@ -271,9 +252,7 @@ def cell_values(
         groups = np.full(cells.shape, WILDCARD)
         groups[:, list(within)] = cells[:, list(within)]
         group_fractions = answers.answer(groups)
-        shares = np.divide(
-            fractions, group_fractions, out=np.full(len(cells), np.nan), where=group_fractions > 0
-        )
+        shares = ratios(fractions, group_fractions, np.nan)
         share_ends = None
         if ends is not None:
             share_ends = answers.share_intervals(cells, groups, level, simultaneous=simultaneous)
@@ -538,9 +517,7 @@ class ColumnByGroup:
             if share < MIN_GROUP_SHARE:
                 continue
             fractions = table[group] / share
-            factors = np.divide(
-                fractions, bin_masses, out=np.zeros(len(fractions)), where=bin_masses > 0
-            )
+            factors = ratios(fractions, bin_masses)
             weights = rows.weights * factors[bins]
             distribution = WeightedRows(rows.rows, weights / weights.sum())
             if not with_intervals:

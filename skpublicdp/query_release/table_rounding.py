@@ -13,6 +13,7 @@ from scipy.sparse.linalg import lsqr
 
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.marginals.zeros import possible_cells
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Floats, Integers, Mask
 
 DEVIATION_COST = 3.0
@@ -143,9 +144,8 @@ def check_suppress(suppress: Any) -> str | None:
 
 def grades(estimates: Floats, low: Floats, high: Floats, limits: Sequence[float]) -> NDArray[Any]:
     """Return a grade for each estimate: half the length of its interval, relative to it."""
-    ratios = np.full(len(estimates), np.inf)
-    np.divide((high - low) / 2, estimates, out=ratios, where=estimates > 0)
-    return np.array(list(GRADES))[np.searchsorted(limits, ratios)]
+    relative_widths = ratios((high - low) / 2, estimates, np.inf)
+    return np.array(list(GRADES))[np.searchsorted(limits, relative_widths)]
 
 
 def complete_suppression(hidden: Mask, sizes: Floats, known: Mask | None = None) -> Mask:

@@ -131,7 +131,6 @@ from skpublicdp.query_release.synthetic import (
     spread_weights,
     synthesize,
 )
-from skpublicdp.query_release.table_frames import RESULT_COLUMNS
 from skpublicdp.query_release.table_rounding import (
     complete_suppression,
     controlled_rounding,

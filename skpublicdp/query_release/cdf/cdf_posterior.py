@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from skpublicdp.accounting import Measurement
 from skpublicdp.query_release.cdf.strategies import MeasurementStrategy
 from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Floats, Integers
 
 N_COSINES = 8
@@ -139,9 +140,7 @@ def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> Line
     tilted_mass /= tilted_mass.sum()
     cumulative = np.cumsum(tilted_mass)
     cumulative[-1] = 1
-    density_ratio = np.divide(
-        tilted_mass, public_mass, out=np.ones_like(public_mass), where=public_mass > 0
-    )
+    density_ratio = ratios(tilted_mass, public_mass, 1.0)
     centered = directions - tilted_mass @ directions
     # the last prefix sum is always 1 and has no derivative
     jacobian = np.cumsum(tilted_mass[:, None] * centered, axis=0)[:-1]

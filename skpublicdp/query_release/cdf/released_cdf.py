@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from skpublicdp.query_release.cdf.cdf_posterior import DistributionShift
 from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Codes, Floats
 
 MAX_FACTOR = 40.0
@@ -207,9 +208,7 @@ class ReleasedCDF:
         cumulative = np.cumsum(self.weights)
         mass_before_cell = np.append(0, cumulative)[cell]
         mass_in_cell = self.cdf(x) - mass_before_cell
-        fraction = np.ones(x.shape)
-        np.divide(mass_in_cell, weight, out=fraction, where=weight > 0)
-        fraction = np.clip(fraction, 0, 1)
+        fraction = np.clip(ratios(mass_in_cell, weight, 1.0), 0, 1)
         high = self.curve.knots[-1]
         is_outside = (x < self._low) | (x >= high)
         is_end = np.isin(x, self.edges) | is_outside
@@ -261,7 +260,7 @@ def path_length(covariance: Floats) -> float:
     """
     variance, neighbour_covariance = np.diag(covariance), np.diag(covariance, 1)
     scale = np.sqrt(variance[:-1] * variance[1:])
-    correlation = np.divide(neighbour_covariance, scale, out=np.ones_like(scale), where=scale > 0)
+    correlation = ratios(neighbour_covariance, scale, 1.0)
     return float(np.arccos(np.clip(correlation, -1, 1)).sum())
 
 

@@ -43,6 +43,7 @@ from skpublicdp.query_release.marginals.table import (
     SMALLEST_POSITIVE,
     MarginalEstimate,
 )
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Codes, Floats
 
 MIN_SCALE = 1e-9
@@ -378,12 +379,7 @@ class TablePosterior:
         """
         selected = self.cells.select(cells)
         base, public = selected.independence_estimate, selected.public
-        precision = np.divide(
-            selected.precisions,
-            selected.residual_noise_share,
-            out=np.zeros(len(base)),
-            where=selected.residual_noise_share > 0,
-        )
+        precision = ratios(selected.precisions, selected.residual_noise_share)
         weights, scale_variance = np.ones((1, len(base))), None
         if self.scales is not None:
             weights = cell_scales(selected, self.effective_size, self.scales)
@@ -405,7 +401,7 @@ class TablePosterior:
             yield NormalMixture(
                 weights=weights,
                 means=means + gain * (selected.values - means),
-                noise=np.divide(gain**2, precision, out=np.zeros(gain.shape), where=precision > 0),
+                noise=ratios(gain**2, precision),
                 prior=(1 - gain) ** 2 * variance_factor * selected.unexplained_share,
             )
 

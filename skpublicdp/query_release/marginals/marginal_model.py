@@ -55,6 +55,7 @@ from skpublicdp.query_release.marginals.zeros import (
     reconcile,
     residual_noise_share,
 )
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Floats, Mask
 
 DOMINANT_SHARE = 0.5
@@ -223,9 +224,7 @@ class MarginalModel:
                 projection, projection_precisions = wider.project_measurement(table)
                 weighted_sum = weighted_sum + projection_precisions * projection
                 precisions = precisions + projection_precisions
-        table.values = np.divide(
-            weighted_sum, precisions, out=np.zeros(table.shape), where=precisions > 0
-        )
+        table.values = ratios(weighted_sum, precisions)
         table.precisions = precisions
 
     def _estimate_effective_size(
