@@ -187,7 +187,7 @@ class CDFAnswers(ReleasedAnswers):
         return [compare_with_cdf(rows[:, 0], self.cdf, "CDF", level)]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class TableAnswers(ReleasedAnswers):
     """Answers computed from released tables over columns of integer codes.
 
@@ -554,6 +554,7 @@ class FittedRelease:
         return self.distribution(0) if self.schema.numeric.tolist() == [True] else None
 
 
+@dataclass(eq=False, repr=False)
 class ColumnAnswers(TableAnswers):
     """Answers to stumps from the CDF of a numeric column or the table of a categorical column.
 
