@@ -280,6 +280,7 @@ def regression_intervals(
         normal = generator.normal(size=variances.shape)
         sampling_errors = np.sqrt(variances) * normal
         drawn = coefficients @ to_zero.T + sampling_errors
+        # if the variance is negative, the noise exceeds what determines the coefficient
         signs = generator.choice([-np.inf, np.inf], drawn.shape)
         has_variance = unit_variances > 0
         return np.where(has_variance, drawn, signs)
@@ -387,7 +388,7 @@ def correlation_intervals(moments: SecondMoments, columns: Sequence[int], level:
     sampling_sd = np.sqrt(_correlation_variances(moments, coordinates[1:], values))
 
     def simulate(matrices: Floats, generator: np.random.Generator) -> Floats:
-        """Return drawn correlations, which are any number if a column does not vary."""
+        """Return drawn correlations, or -1 or 1 if a column does not vary beyond the noise."""
         drawn, is_drawn = correlate(matrices)
         drawn = drawn + sampling_sd * generator.normal(size=drawn.shape)
         return np.where(is_drawn, drawn, generator.choice([-1, 1], drawn.shape))

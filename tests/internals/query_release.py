@@ -3,7 +3,6 @@
 from skpublicdp.query_release import mechanisms, synthetic
 from skpublicdp.query_release.bounded_numbers import (
     UNITS,
-    from_units,
     share_sensitivity,
     to_shares,
     to_units,
