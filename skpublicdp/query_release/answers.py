@@ -187,39 +187,21 @@ class CDFAnswers(ReleasedAnswers):
         return [compare_with_cdf(rows[:, 0], self.cdf, "CDF", level)]
 
 
+@dataclass(eq=False, repr=False)
 class TableAnswers(ReleasedAnswers):
     """Answers computed from released tables over columns of integer codes.
 
     The answer to a query about a cell is the cell's fraction in its released table. All other
     queries are evaluated on `rows`, whose weights reproduce the tables.
-
-    Parameters
-    ----------
-    queries : QueryClass
-        Query class, which is bound to the schema.
-    release : MarginalRelease
-        The released tables.
-    discretizer : Discretizer
-        Discretizer that maps encoded rows to the codes counted in the tables.
-    codes_public : ndarray of int, shape (m, n_columns)
-        Codes of the public rows, or of a reference sample if there are no public rows.
-    X_public : ndarray of float64, shape (m, n_features)
-        The same rows in their encoded form.
     """
 
+    queries: QueryClass
+    release: MarginalRelease
+    _discretizer: Discretizer
+    _codes_public: Integers  # of the public rows, or of a reference sample, (m, n_columns)
+    _X_public: Floats  # the same rows, encoded, (m, n_features)
     has_intervals = True
     has_column_intervals = True
-
-    def __init__(
-        self,
-        queries: QueryClass,
-        release: MarginalRelease,
-        discretizer: Discretizer,
-        codes_public: Integers,
-        X_public: Floats,
-    ) -> None:
-        self.queries, self.release, self._discretizer = queries, release, discretizer
-        self._codes_public, self._X_public = codes_public, X_public
 
     def answer(self, Q: NDArray[Any]) -> Floats:
         """Return the estimated fraction of rows that satisfy each encoded query."""
@@ -297,9 +279,10 @@ class TableAnswers(ReleasedAnswers):
         cell_ends, group_ends = np.split(joint_ends, [len(cells)])
         low, high = cell_ends.T
         group_low, group_high = group_ends[group_of_cell.ravel()].T
-        zeros, ones = np.zeros(len(cells)), np.ones(len(cells))
-        min_share = np.divide(low, group_high, out=zeros, where=group_high > 0)
-        max_share = np.divide(high, group_low, out=ones, where=group_low > high)
+        min_share = np.zeros(len(cells))
+        max_share = np.ones(len(cells))
+        np.divide(low, group_high, out=min_share, where=group_high > 0)
+        np.divide(high, group_low, out=max_share, where=group_low > high)
         share_low, share_high = ends.T
         share_low = np.minimum(min_share, share_low)
         share_high = np.maximum(max_share, share_high)
@@ -438,10 +421,7 @@ class TableAnswers(ReleasedAnswers):
 
 
 class CountAnswers(TableAnswers):
-    """Answers to listed queries, each of which has a table of two cells (does not hold, holds).
-
-    This class has the parameters of `TableAnswers`.
-    """
+    """Answers to listed queries, each of which has a table of two cells (does not hold, holds)."""
 
     _is_about_cells = True
     queries: CustomQueries
@@ -509,7 +489,8 @@ def by_table(
     is_restricted = cells != WILDCARD  # (n_queries, n_columns)
     patterns, pattern_of_query = np.unique(is_restricted, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
-        indices = np.flatnonzero(pattern_of_query.ravel() == number)
+        is_in_table = pattern_of_query.ravel() == number
+        indices = np.flatnonzero(is_in_table)
         columns = np.flatnonzero(pattern)
         codes = cells[np.ix_(indices, columns)]  # (n_table_queries, n_table_columns)
         yield tuple(columns.tolist()), indices, tuple(codes.T)
@@ -573,26 +554,19 @@ class FittedRelease:
         return self.distribution(0) if self.schema.numeric.tolist() == [True] else None
 
 
+@dataclass(eq=False, repr=False)
 class ColumnAnswers(TableAnswers):
     """Answers to stumps from the CDF of a numeric column or the table of a categorical column.
 
     The first entry of an encoded stump is the position of a numeric column, or -1 - position of a
-    categorical column (see `StumpQueries`). This class has the parameters of `TableAnswers`.
+    categorical column (see `StumpQueries`).
     """
 
-    def __init__(
-        self,
-        queries: QueryClass,
-        release: MarginalRelease,
-        discretizer: Discretizer,
-        codes_public: Integers,
-        X_public: Floats,
-    ) -> None:
-        assert isinstance(discretizer, ReleasedBins)
+    def __post_init__(self) -> None:
+        assert isinstance(self._discretizer, ReleasedBins)
         # synthetic rows need a table of every column
-        fractions = {**release.fractions, **discretizer.column_marginals()}
-        release = replace(release, fractions=fractions)
-        super().__init__(queries, release, discretizer, codes_public, X_public)
+        fractions = {**self.release.fractions, **self._discretizer.column_marginals()}
+        self.release = replace(self.release, fractions=fractions)
 
     def answer(self, Q: NDArray[Any]) -> Floats:
         """Return the estimated fraction of rows for which each encoded stump holds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,12 +13,13 @@ from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
 from skpublicdp.query_release.effective_sizes import EffectiveSizePosterior, point_mass_size
 from skpublicdp.query_release.marginals.intervals import NormalMixture, TablePosterior
 from skpublicdp.query_release.marginals.noisy_fractions import (
-    MIN_LOWER_END,
     NoisyFractions,
     cap_by_noisy_interval,
+    extend_to_zero,
     find_disagreement,
 )
 from skpublicdp.query_release.marginals.shrinkage import MIN_INDEPENDENCE_ESTIMATE
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.typing import Floats
 
@@ -112,7 +113,8 @@ class BinnedColumn:
         n_simultaneous = p.size if simultaneous else None
         start = np.full(len(numbers), -np.inf)
         ranges = self._binned_ranges(start, numbers)
-        intervals = self._intervals(ranges, self.cdf(numbers), level, n_simultaneous)
+        heights = self.cdf(numbers)
+        intervals = self._intervals(ranges, heights, level, n_simultaneous)
         lower_cdf, upper_cdf = np.maximum.accumulate(intervals).T
         # the upper bound of the CDF reaches p first and therefore gives the lower end
         low = PiecewiseLinearCDF(numbers, upper_cdf).inverse(p)
@@ -125,26 +127,11 @@ class BinnedColumn:
 
     @np.errstate(over="ignore", invalid="ignore")  # values near the largest float overflow
     def mean_interval(self, level: float, *, simultaneous_level: float | None = None) -> Floats:
-        """Return a confidence interval for the population mean.
+        """Return a confidence interval for the mean, or the bounds if it overflows, shape (2,).
 
-        The population mean is the sum, over all bins, of the bin's fraction times the bin's mean.
-        The variance of this linear function has two parts: the variance of the fractions under the
-        posterior for each effective size, and the sampling variance of the private rows. The error
-        due to the bin means is added in quadrature.
-
-        Parameters
-        ----------
-        level : float
-            Coverage.
-        simultaneous_level : float, optional
-            If given, the interval is widened to contain the interval computed at this level from
-            the noisy fractions alone, where a bin's rows may lie anywhere in the bin. The result
-            then does not depend on a model.
-
-        Returns
-        -------
-        ndarray of shape (2,)
-            The interval, or the bounds of the column if its computation overflows.
+        The mean is the sum, over all bins, of the bin's fraction times the bin's mean. With a
+        `simultaneous_level`, the interval also contains the one from the noisy fractions alone,
+        where a bin's rows may lie anywhere in the bin. It then does not depend on a model.
         """
         low_bound, high_bound = self.bounds
         width = np.float64(high_bound - low_bound)  # a square that overflows is infinite
@@ -198,8 +185,7 @@ class BinnedColumn:
         mean = fractions @ coefficients
         all_rows_inside = self.rows_inside * total_persons / self.noisy.persons
         n_rows = all_rows_inside * fractions
-        max_variances = (bin_ends[1] - bin_ends[0]) ** 2 / 4
-        pooled = (n_rows * bin_variances + 2 * max_variances) / (n_rows + 2)
+        pooled = _pooled_variances(bin_variances, bin_ends, n_rows)
         mean_square = fractions @ (coefficients**2 + pooled / width**2)
         of_fractions = 0.0
         for sizes in self._possible_sizes():
@@ -210,25 +196,14 @@ class BinnedColumn:
             variance = float(sizes.weights @ variances)
             of_fractions = max(of_fractions, variance)
         inside = self._bin_mean_deviation(bin_variances, bin_ends, fractions) / width
-        sampling = max(mean_square - mean**2, 0) / self.noisy.persons
+        row_variance = max(mean_square - mean**2, 0)
+        sampling = row_variance / self.noisy.persons
         return np.array([of_fractions, inside**2, sampling])
 
     def _mean_quantiles(
         self, coefficients: Floats, sampling: float, sizes: EffectiveSizePosterior, failure: float
     ) -> tuple[float, float]:
-        """Return two posterior quantiles of a linear function of the bins.
-
-        Parameters
-        ----------
-        coefficients : ndarray of shape (n_bins,)
-            Coefficient of each bin.
-        sampling : float
-            Variance due to the sampling of the private rows.
-        sizes : EffectiveSizePosterior
-            Posterior of the effective public sample size.
-        failure : float
-            Failure probability of the interval between the quantiles.
-        """
+        """Return posterior quantiles of a sum of bins at `failure` / 2 and 1 - `failure` / 2."""
         functions = [self._linear_functions(coefficients[None], n_rows) for n_rows in sizes.rows]
         _, means, noise, prior = map(np.array, zip(*functions, strict=True))  # (n_sizes, 1) each
         mixture = NormalMixture(
@@ -287,8 +262,7 @@ class BinnedColumn:
         at each end of the bin, since a few rows may be close together by chance.
         """
         n_rows = self.rows_inside * fractions
-        max_variances = (ends[1] - ends[0]) ** 2 / 4
-        pooled = (n_rows * variances + 2 * max_variances) / (n_rows + 2)
+        pooled = _pooled_variances(variances, ends, n_rows)
         mean_variances = pooled / np.maximum(n_rows, 1)
         return float(np.sqrt(fractions**2 @ mean_variances))
 
@@ -355,8 +329,7 @@ class BinnedColumn:
         mass = cdf_after_bin - cdf_before_bin
         mass_below_x = self.cdf(x) - cdf_before_bin
         # the share of a bin without rows is unknown and therefore set to one half
-        share = np.full(len(x), 0.5)
-        np.divide(mass_below_x, mass, out=share, where=mass > 0)
+        share = ratios(mass_below_x, mass, 0.5)
         # at an end of a bin the share is exactly 0 or 1
         is_outside = (x < low) | (x >= high)
         is_bin_end = np.isin(x, self.cuts) | is_outside
@@ -410,7 +383,8 @@ class BinnedColumn:
         failure = 1 - level
         estimates = np.clip(ranges.shares @ self.posterior.estimate, 0, 1)
         low, high = self._posterior_intervals(ranges.shares, failure)
-        low, high = np.minimum(low, estimates), np.maximum(high, estimates)
+        low = np.minimum(low, estimates)
+        high = np.maximum(high, estimates)
 
         noisy = self._noisy_sums(ranges.shares)
         # the posterior intervals contain the estimates, so only the noisy bounds can disagree
@@ -424,7 +398,7 @@ class BinnedColumn:
         has_cut = ranges.is_cut.any(axis=1)
         low = np.where(has_cut, widened_low, capped_low)
         high = np.where(has_cut, widened_high, capped_high)
-        return np.where(low < MIN_LOWER_END, 0, low), np.minimum(high, 1)
+        return extend_to_zero(low), np.minimum(high, 1)
 
     def _posterior_intervals(self, shares: Floats, failure: float) -> tuple[Floats, Floats]:
         """Return the lower and upper ends of credible intervals for sums of bins.
@@ -480,22 +454,18 @@ class BinnedColumn:
     def _linear_functions(
         self, coefficients: Floats, n_rows: float
     ) -> tuple[Floats, Floats, Floats, Floats]:
-        """Return the posterior of linear functions of the bins, given their coefficients.
+        """Return the posterior of linear functions of the bins, whose coefficients are the rows.
 
-        The four arrays of shape (n_functions,) are the prior means, the posterior means, and the
-        parts of the posterior variances that are due to the noise and to the prior.
-
-        The coefficients have shape (n_functions, n_bins). Assuming that the public rows are worth
-        `n_rows` private rows, the posterior is the Kalman update of the bins' normal prior, given
-        the noisy fractions.
+        It is the Kalman update of the bins' normal prior, if public rows are worth `n_rows` private
+        rows. The results, of shape (n_functions,), are the prior means, the posterior means, and
+        the posterior variances due to the noise and to the prior.
         """
         cells = self.posterior.cells
         is_measured = cells.precisions > 0
-        noise_variance = np.divide(
-            1, cells.precisions, out=np.zeros(len(is_measured)), where=is_measured
-        )
+        noise_variance = ratios(1, cells.precisions)
         prior_mean, covariance = self._prior_of_bins(n_rows)
-        gain = np.zeros(covariance.shape)  # without measurements, the posterior is the prior
+        # without measurements, the posterior is the prior
+        gain: NDArray[Any] = np.zeros(covariance.shape)
         if is_measured.all():
             # Kalman gain P (P + W)⁻¹, for the prior covariance P and the noise covariance W
             gain = np.linalg.solve(covariance + np.diag(noise_variance), covariance).T
@@ -558,3 +528,12 @@ class BinnedColumn:
         values = shares @ self.noisy.values + n_summed / n_bins * deficit
         variance = self.noisy.variance * n_summed * (n_bins - n_summed) / n_bins
         return self.noisy._replace(values=values, variance=variance)
+
+
+def _pooled_variances(variances: Floats, ends: Floats, n_rows: Floats) -> Floats:
+    """Return the variances within bins, pooled with those of one row at each end of a bin.
+
+    A few rows may be close together by chance.
+    """
+    max_variances = (ends[1] - ends[0]) ** 2 / 4
+    return (n_rows * variances + 2 * max_variances) / (n_rows + 2)

@@ -23,12 +23,6 @@ def to_units(values: Floats, low: float, high: float, units: int = UNITS) -> Int
     return np.rint(clipped * units).astype(np.int64)
 
 
-def from_units(values: Floats, low: float, high: float, units: int = UNITS) -> Floats:
-    """Return the numbers that integers of `to_units`, or averages of them, represent."""
-    middle, half = low / 2 + high / 2, high / 2 - low / 2
-    return middle + half * (values / units)
-
-
 def to_shares(values: Floats, low: float, high: float, units: int = UNITS) -> Integers:
     """Return each number as two shares of 2 * units, for the upper and the lower bound, (n, 2).
 

@@ -22,6 +22,7 @@ from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.marginals.table import ipf
 from skpublicdp.query_release.queries.base import QueryClass
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.query_release.synthetic import MIN_SYNTHETIC_MASS, WeightedRows
 from skpublicdp.typing import Floats, Integers
 
@@ -77,15 +78,7 @@ def calibrate_release(released: FittedRelease, totals: Mapping[Any, Any]) -> Fit
 
 
 class CalibratedAnswers(TableAnswers):
-    """Answers from released tables after calibration to known margins.
-
-    Parameters
-    ----------
-    uncalibrated : TableAnswers
-        Answers before calibration.
-    known : dict of tuple of int to ndarray
-        The known margins, including all lower-order margins that follow from them.
-    """
+    """Answers from released tables after calibration to known margins."""
 
     has_column_intervals = False
 
@@ -158,7 +151,7 @@ class CalibratedAnswers(TableAnswers):
         new_deviations = new.deviations[columns][codes]
         if columns not in self.known:  # no weighted row is in a cell whose deviation vanishes
             new_deviations = np.where(new_deviations > 0, new_deviations, old_deviations)
-        ratio = _ratio_of_deviations(new_deviations, old_deviations)
+        ratio = ratios(new_deviations, old_deviations, 1.0)
         distances = ratio[:, None] * (ends - old_fractions[:, None])
         rescaled = new_fractions[:, None] + distances
         # a cell that may have been empty may still be, and none exceeds its known margins
@@ -191,15 +184,15 @@ class CalibratedAnswers(TableAnswers):
         old_group, old_share = _group_and_share(uncalibrated, cells, groups)
         deviation = self.release.deviations[columns][codes]
         old_deviation = uncalibrated.release.deviations[columns][codes]
-        has_group = group > 0
-        rescaled = np.ones(len(cells))
-        np.divide(deviation * old_group, group, out=rescaled, where=has_group)
-        change = _ratio_of_deviations(rescaled, old_deviation)
-        distances = change[:, None] * (ends - old_share[:, None])
+        rescaled = ratios(deviation * old_group, group, 1.0)
+        change = ratios(rescaled, old_deviation, 1.0)
+        old_distances = ends - old_share[:, None]
+        distances = change[:, None] * old_distances
         calibrated = np.clip(share[:, None] + distances, 0, 1)
-        widths = ends[:, 1] - ends[:, 0]
-        is_known = has_group & (widths != 1)
-        return np.where(is_known[:, None], calibrated, [0.0, 1.0])
+        low, high = ends.T
+        is_known = (group > 0) & (high - low != 1)
+        unknown = [0.0, 1.0]
+        return np.where(is_known[:, None], calibrated, unknown)
 
     def distribution(self, position: int, column: Column) -> WeightedRows:
         """Return the calibrated distribution of a numeric column, which has no intervals."""
@@ -211,8 +204,7 @@ def _group_and_share(
 ) -> tuple[Floats, Floats]:
     """Return the fraction of each cell's group, and the cell's share of the group or 0."""
     fractions, totals = answers.answer(cells), answers.answer(groups)
-    shares = np.divide(fractions, totals, out=np.zeros(len(cells)), where=totals > 0)
-    return totals, shares
+    return totals, ratios(fractions, totals)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,14 +251,17 @@ class _CalibrationEffect:
         fractions = self.release.fractions[columns]
         if columns in self.known:
             return np.zeros(fractions.shape)
-        cells, size = self._cells(columns), fractions.size
+        cells = self._cells(columns)
+        size = fractions.size
         coefficients = self._cross_table(cells, size, self.after) @ self._inverse_gram
         # sum of the squared residuals of each cell, weighted by `squared`
         squared = self.after * self._factors
         cross = self._cross_table(cells, size, squared)
         explained = (coefficients * cross).sum(axis=1)
-        square = ((coefficients @ self._squared_gram) * coefficients).sum(axis=1)
-        residual = np.bincount(cells, squared, minlength=size) - 2 * explained + square
+        weighted = coefficients @ self._squared_gram
+        square = (weighted * coefficients).sum(axis=1)
+        total = np.bincount(cells, squared, minlength=size)
+        residual = total - 2 * explained + square
         sampling = np.maximum(residual, 0) / self.release.persons
         change = _ratio(calibrated[columns].ravel(), fractions.ravel())
         noise = change**2 * self._noise_variance(columns)
@@ -287,9 +282,7 @@ class _CalibrationEffect:
     @cached_property
     def _factors(self) -> Floats:
         """Calibration factor of each weighted row."""
-        return np.divide(
-            self.after, self.before, out=np.zeros(len(self.before)), where=self.before > 0
-        )
+        return ratios(self.after, self.before)
 
     @cached_property
     def _margin_cells(self) -> list[tuple[NDArray[np.integer], int]]:
@@ -370,36 +363,12 @@ def _ratio(new: Floats, old: Floats) -> Floats:
     return np.divide(new, old, out=np.ones(len(old)), where=old > MIN_CALIBRATED_FRACTION)
 
 
-def _ratio_of_deviations(new: Floats, old: Floats) -> Floats:
-    """Return the ratio of new to old standard deviations, or 1 where the old one is zero."""
-    return np.divide(new, old, out=np.ones(len(old)), where=old > 0)
-
-
 def rake_to_margins(
     codes: Integers, weights: Floats, known: Fractions, sizes: Attributes
 ) -> Floats:
-    """Return row weights that match the known margins, computed by iterative proportional fitting.
+    """Return row weights that match known margins and sum to 1, by iterative proportional fitting.
 
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n_rows, n_columns)
-        Codes of the rows.
-    weights : ndarray of shape (n_rows,)
-        Initial weights of the rows, which sum to 1.
-    known : dict of tuple of int to ndarray
-        Known fractions of the population.
-    sizes : tuple of int
-        Number of codes of each column.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Weights that sum to 1.
-
-    Raises
-    ------
-    ValueError
-        If no weights for these rows match the margins.
+    A ValueError is raised if no weights for these rows match the margins.
     """
     margins = [(ravel_codes(codes, columns, sizes), known[columns].ravel()) for columns in known]
     for _ in range(MAX_RAKING_SWEEPS):
@@ -407,8 +376,7 @@ def rake_to_margins(
         for cells, fractions in margins:
             masses = np.bincount(cells, weights, minlength=len(fractions))
             max_deviation = max(max_deviation, float(np.abs(masses - fractions).max()))
-            ratios = np.divide(fractions, masses, out=np.zeros(len(masses)), where=masses > 0)
-            weights = weights * ratios[cells]
+            weights = weights * ratios(fractions, masses)[cells]
         if max_deviation < RAKING_TOLERANCE:
             break
     if max_deviation > MAX_CONTRADICTION:

@@ -23,10 +23,10 @@ from skpublicdp.query_release.cdf.released_cdf import ReleasedCDF
 from skpublicdp.query_release.collapsed_tables import ordered_cdf, ordered_quantiles
 from skpublicdp.query_release.discretize import bin_labels, encode_edges
 from skpublicdp.query_release.group_sums import (
-    combined_mean_frame,
     combined_means,
     group_ratios,
     group_totals,
+    mean_frame,
 )
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_frames import (
@@ -36,7 +36,6 @@ from skpublicdp.query_release.table_frames import (
     GroupColumns,
     TableOptions,
     as_frame,
-    group_means,
 )
 
 
@@ -407,12 +406,10 @@ class ColumnMethodsMixin:
         """
         position = self._numeric_position(column)
         if by is not None:
-            frame = combined_mean_frame(self._released, position, self._positions(by))
-            if frame is not None:
-                return frame
-            return group_means(self._released, position, self._positions(by))
+            return mean_frame(self._released, position, self._positions(by))
         distribution, schema_column = self._distribution(column)
-        mean = distribution.mean() if self._has_values(column) else np.nan
+        has_values = self._has_values(column)
+        mean = distribution.mean() if has_values else np.nan
         combined = combined_means(self._released, position, ())
         if combined is not None and not np.isnan(mean):
             mean = combined.means().item()
@@ -487,19 +484,14 @@ class ColumnMethodsMixin:
         options = TableOptions(check_level(level), bool(simultaneous))
         position = self._numeric_position(column)
         if by is not None:
-            frame = combined_mean_frame(self._released, position, self._positions(by), options)
-            if frame is not None:
-                return frame
-            return self._by_group(column, by).mean(options)
+            return mean_frame(self._released, position, self._positions(by), options)
         distribution, schema_column = self._distribution_with_intervals(column)
         combined = combined_means(self._released, position, ())
+        joint_level = options.level if simultaneous else None
         if combined is not None:
-            simultaneous_level = options.level if simultaneous else None
-            ends = combined.intervals(options.level, simultaneous_level).ravel()
-            return schema_column.to_user(ends)
-        ends = distribution.mean_interval(
-            options.level, simultaneous_level=options.level if simultaneous else None
-        )
+            ends = combined.intervals(options.level, joint_level).ravel()
+        else:
+            ends = distribution.mean_interval(options.level, simultaneous_level=joint_level)
         return schema_column.to_user(ends)
 
     def total(
@@ -553,7 +545,9 @@ class ColumnMethodsMixin:
         39.8 million
         """
         options = self._table_options(0.95, simultaneous=False, counts=counts or True)
-        keys, totals = self._totals(column, by, options)
+        groups = self._positions(by)
+        position = self._numeric_position(column)
+        keys, totals = group_totals(self._released, position, groups, options)
         return as_frame(self._released, keys, {"total": totals[0]}) if keys else totals[0].item()
 
     def total_interval(
@@ -588,10 +582,10 @@ class ColumnMethodsMixin:
             If the sums of the column in these groups were not measured.
         """
         options = self._table_options(level, simultaneous, counts or True)
-        keys, (totals, low, high) = self._totals(column, by, options)
-        if not keys:
-            return np.array([low[0], high[0]])
-        return as_frame(self._released, keys, {"total": totals, "low": low, "high": high})
+        groups = self._positions(by)
+        position = self._numeric_position(column)
+        keys, totals = group_totals(self._released, position, groups, options)
+        return self._with_intervals("total", keys, totals)
 
     def ratio(
         self,
@@ -621,7 +615,8 @@ class ColumnMethodsMixin:
             If the sums of either column in these groups were not measured.
         """
         options = TableOptions(0.95, simultaneous=False)
-        keys, ratios = self._ratios(numerator, denominator, by, options)
+        columns = self._numeric_position(numerator), self._numeric_position(denominator)
+        keys, ratios = group_ratios(self._released, columns, self._positions(by), options)
         return as_frame(self._released, keys, {"ratio": ratios[0]}) if keys else ratios[0].item()
 
     def ratio_interval(
@@ -654,32 +649,16 @@ class ColumnMethodsMixin:
             If the sums of either column in these groups were not measured.
         """
         options = TableOptions(check_level(level), bool(simultaneous))
-        keys, (ratios, low, high) = self._ratios(numerator, denominator, by, options)
+        columns = self._numeric_position(numerator), self._numeric_position(denominator)
+        keys, ratios = group_ratios(self._released, columns, self._positions(by), options)
+        return self._with_intervals("ratio", keys, ratios)
+
+    def _with_intervals(self, name: str, keys: GroupColumns, values: NDArray[np.float64]) -> Any:
+        """Return estimates with intervals by group, or the ends of the only interval."""
+        estimates, low, high = values
         if not keys:
             return np.array([low[0], high[0]])
-        return as_frame(self._released, keys, {"ratio": ratios, "low": low, "high": high})
-
-    def _ratios(
-        self,
-        numerator: str | int,
-        denominator: str | int,
-        by: str | int | Sequence[str | int] | None,
-        options: TableOptions,
-    ) -> tuple[GroupColumns, NDArray[np.float64]]:
-        """Return groups, and their ratios with intervals, shape (3, n_groups)."""
-        columns = self._numeric_position(numerator), self._numeric_position(denominator)
-        positions = [] if by is None else self._positions(by)
-        return group_ratios(self._released, columns, positions, options)
-
-    def _totals(
-        self,
-        column: str | int | None,
-        by: str | int | Sequence[str | int] | None,
-        options: TableOptions,
-    ) -> tuple[GroupColumns, NDArray[np.float64]]:
-        """Return groups, and their totals with intervals, shape (3, n_groups)."""
-        positions = [] if by is None else self._positions(by)
-        return group_totals(self._released, self._numeric_position(column), positions, options)
+        return as_frame(self._released, keys, {name: estimates, "low": low, "high": high})
 
     def _by_group(
         self, column: str | int | None, by: str | int | Sequence[str | int]
@@ -823,8 +802,10 @@ class ColumnMethodsMixin:
         )  # no bins outside the edges
         return above, numbers[1:], bin_labels(numbers, inner)
 
-    def _positions(self, columns: str | int | Sequence[str | int]) -> list[int]:
-        """Return the positions of one or more columns, which are given by name or position."""
+    def _positions(self, columns: str | int | Sequence[str | int] | None) -> list[int]:
+        """Return the positions of columns, which are given by name or position, or no positions."""
+        if columns is None:
+            return []
         names: Sequence[Any] = [columns] if isinstance(columns, str | int | Real) else list(columns)
         return [self._schema.position(name) for name in names]
 

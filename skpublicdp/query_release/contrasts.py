@@ -25,6 +25,7 @@ from skpublicdp.query_release.combined_cells import (
 from skpublicdp.query_release.marginals.count import Attributes
 from skpublicdp.query_release.queries.base import WILDCARD
 from skpublicdp.query_release.queries.combined import CombinedQuery, expand
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Floats
 
 PROJECTION_SWEEPS = 20
@@ -42,16 +43,7 @@ class Contrast(NamedTuple):
 class Share:
     """The fraction of rows that satisfy a query, or their share of the rows in a group.
 
-    Parameters
-    ----------
-    released : FittedRelease
-        Release of tables.
-    query : CombinedQuery
-        The query.
-    group : CombinedQuery
-        The group, which is empty for all rows. The query is part of it.
-    level : float
-        Level of the interval.
+    The group is empty for all rows.
     """
 
     def __init__(
@@ -60,22 +52,22 @@ class Share:
         self.released, self.query, self.group = released, query, group
         part = intersection(query, group)
         self.queries = [part, group]
-        if any(len(codes) == 0 for codes in part.values()):
+        if is_empty(part):
             raise ValueError("No row of the group within can satisfy the query.")
         # intervals come first, so that an unreleased table raises an error instead of a warning
         self.ends = combined_intervals(released, self.queries, level)
-        self.fractions = answer_combined(released, self.queries)
+        self.fractions = answer_combined(released, self.queries)  # of the query and the group
 
     @cached_property
     def estimate(self) -> Contrast:
         """The share with its interval."""
-        if not self.queries[1]:
-            return Contrast(float(self.fractions[0]), *self.ends[0].tolist())
+        rows = np.column_stack([self.fractions, self.ends])
+        part, whole = map(Contrast._make, rows.tolist())
+        if not self.group:
+            return part
         variances = covariance(self.released, self.queries)
-        rows = np.column_stack([self.fractions, self.ends]).tolist()
-        part, whole = Contrast(*rows[0]), Contrast(*rows[1])
         share = ratio(part, whole, _correlation(variances))
-        return Contrast(*np.minimum(share, 1).tolist())
+        return at_most_one(share)
 
     def gradient(self) -> Floats:
         """Return the derivatives of the share by the fractions of the query and the group."""
@@ -94,11 +86,18 @@ def contrast(
     if a.released is b.released:
         joint = covariance(a.released, a.queries + b.queries)
         gradients = np.zeros((2, 4))
-        gradients[0, :2], gradients[1, 2:] = a.gradient(), b.gradient()
-        correlation = _correlation(gradients @ joint @ gradients.T)
+        gradients[0, :2] = a.gradient()
+        gradients[1, 2:] = b.gradient()
+        variances = gradients @ joint @ gradients.T
+        correlation = _correlation(variances)
     combine = difference if kind == "difference" else ratio
     result = combine(a.estimate, b.estimate, correlation)
-    return Contrast(*np.minimum(result, 1).tolist()) if is_nested else result
+    return at_most_one(result) if is_nested else result
+
+
+def at_most_one(contrast: Contrast) -> Contrast:
+    """Return a contrast whose estimate and ends are lowered to 1."""
+    return Contrast(*np.minimum(contrast, 1).tolist())
 
 
 def contrast_of_queries(
@@ -177,6 +176,11 @@ def intersection(a: CombinedQuery, b: CombinedQuery) -> CombinedQuery:
     return dict(sorted({**a, **b, **both}.items()))
 
 
+def is_empty(query: CombinedQuery) -> bool:
+    """Indicate whether no row can satisfy a query."""
+    return any(len(codes) == 0 for codes in query.values())
+
+
 def is_part(a: CombinedQuery, b: CombinedQuery) -> bool:
     """Indicate whether all rows that satisfy a query satisfy another query as well."""
     return all(column in a and np.isin(a[column], codes).all() for column, codes in b.items())
@@ -191,16 +195,18 @@ def covariance(released: FittedRelease, queries: Sequence[CombinedQuery]) -> Flo
     release = check_joint(released).release
     fractions = answer_combined(released, queries)
     coefficients = [_coefficients(released, query) for query in queries]
-    matrix = np.zeros((len(queries), len(queries)))
-    for i, j in combinations(range(len(queries)), 2):
-        matrix[i, j] = matrix[j, i] = _shared_fraction(released, queries[i], queries[j])
-    np.fill_diagonal(matrix, fractions)
-    matrix = (matrix - np.outer(fractions, fractions)) / release.persons
+    n_queries = len(queries)
+    shared = np.diag(fractions)  # fractions of the rows that satisfy two queries
+    for i, j in combinations(range(n_queries), 2):
+        shared[i, j] = shared[j, i] = _shared_fraction(released, queries[i], queries[j])
+    products = np.outer(fractions, fractions)
+    matrix = (shared - products) / release.persons
     for i, first in enumerate(coefficients):
         for j, second in enumerate(coefficients):
             for columns in first.keys() & second.keys():
                 variances = _deviation_variances(released, columns)
-                matrix[i, j] += (variances * first[columns] * second[columns]).sum()
+                weights = variances * first[columns]
+                matrix[i, j] += (weights * second[columns]).sum()
     return matrix
 
 
@@ -225,9 +231,8 @@ def _coefficients(released: FittedRelease, query: CombinedQuery) -> dict[Attribu
             others = tuple(axis for axis, column in enumerate(columns) if column not in subset)
             share = is_inside
             if others:
-                total = table.sum(axis=others)
-                share = np.zeros(total.shape)
-                np.divide((table * is_inside).sum(axis=others), total, out=share, where=total > 0)
+                inside = (table * is_inside).sum(axis=others)
+                share = ratios(inside, table.sum(axis=others))
             variances = _deviation_variances(released, subset)
             for _ in range(PROJECTION_SWEEPS):
                 for axis in range(share.ndim):
@@ -247,7 +252,7 @@ def _deviation_variances(released: FittedRelease, columns: Attributes) -> Floats
 def _shared_fraction(released: FittedRelease, a: CombinedQuery, b: CombinedQuery) -> float:
     """Return the fraction of rows that satisfy two queries, without a table from synthetic rows."""
     both = intersection(a, b)
-    if any(len(codes) == 0 for codes in both.values()):
+    if is_empty(both):
         return 0.0
     columns = tuple(both)
     if not columns or columns in check_joint(released).release.fractions:

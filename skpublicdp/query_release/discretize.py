@@ -43,13 +43,7 @@ MAX_LABEL_PRECISION = 20
 
 
 def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
-    """Return, for each numeric column, the maximum number of bins or the encoded edges.
-
-    Parameters
-    ----------
-    bins : int, or mapping of column to int or to edges
-        The parameter of `MarginalQueries`.
-    """
+    """Return, for each numeric column, the maximum number of bins or the encoded edges."""
     positions = np.flatnonzero(schema.numeric).tolist()
     if not isinstance(bins, Mapping):
         return dict.fromkeys(positions, _check_number(bins))
@@ -62,8 +56,17 @@ def parse_bins(bins: Any, schema: Schema) -> dict[int, int | Floats]:
                 f"bins has an entry for column {column.name}, which is categorical. Bins apply "
                 "only to numeric columns."
             )
-        is_number = np.ndim(value) == 0
-        parsed[position] = _check_number(value) if is_number else _check_edges(value, column)
+        if np.ndim(value) == 0:
+            parsed[position] = _check_number(value)
+            continue
+        edges = encode_edges(value, column)
+        if not (edges[1:] > column.low).all() or not (edges[:-1] < column.high).all():
+            low, high = column.format(column.low), column.format(column.high)
+            raise ValueError(
+                f"The bins of column {column.name} must lie within its bounds, {low} to {high}, "
+                "because numbers are clipped to the bounds. Pass bounds that contain all edges."
+            )
+        parsed[position] = edges
     return parsed
 
 
@@ -94,18 +97,6 @@ def encode_edges(edges: Any, column: Column) -> Floats:
     return numbers
 
 
-def _check_edges(edges: Any, column: Column) -> Floats:
-    """Check that each bin contains numbers within the bounds, and return the encoded edges."""
-    numbers = encode_edges(edges, column)
-    if not (numbers[1:] > column.low).all() or not (numbers[:-1] < column.high).all():
-        low, high = column.format(column.low), column.format(column.high)
-        raise ValueError(
-            f"The bins of column {column.name} must lie within its bounds, {low} to {high}, "
-            "because numbers are clipped to the bounds. Pass bounds that contain all edges."
-        )
-    return numbers
-
-
 def cuts_from_edges(edges: Floats, column: Column) -> Floats:
     """Return the cuts between bins with given edges, shape (n_bins - 1,).
 
@@ -130,7 +121,8 @@ def bin_labels(edges: Floats, column: Column) -> list[str]:
         labels[0] = f"[{labels[0][1:]}"
     else:
         labels = _pandas_labels(edges)
-    below = [f"< {texts[0]}"] if column.low < edges[0] else []
+    has_below = column.low < edges[0]
+    below = [f"< {texts[0]}"] if has_below else []
     above = [f"> {texts[-1]}"] if column.high > edges[-1] else []
     return [*below, *labels, *above]
 
@@ -316,8 +308,9 @@ class PublicBins(Discretizer):
             column_codes = codes[:, position]  # a view
             column_codes[:] = column if cuts is None else count_below(cuts, column)
             if self.bins.has_missing(position):
+                missing_code = self.sizes[position] - 1
                 is_missing = np.isnan(column)
-                column_codes[is_missing] = self.sizes[position] - 1
+                column_codes[is_missing] = missing_code
         units = None if weights is None else weights.units(rows)
         return marginal_tables(codes, workload, self.sizes, units)
 
@@ -329,17 +322,7 @@ class PublicBins(Discretizer):
 class ReleasedBins(PublicBins):
     """Bins between released quantiles of each numeric column.
 
-    Parameters
-    ----------
-    schema : Schema
-        The columns.
-    cdfs : dict of int to ReleasedCDF
-        The released CDFs of the numeric columns, by position.
-    n_bins : int
-        Number of bins of a column. The number can differ slightly for columns in which single
-        values are frequent.
-    workload : list of tuple of int
-        The tables, each a tuple of column positions.
+    The number of bins can differ slightly from `n_bins` if single values are frequent.
     """
 
     def __init__(
@@ -411,15 +394,7 @@ def bins_at_noise_level(
 
 
 class QueryIndicators(Discretizer):
-    """Discretizer with one binary column per listed query; the column is 1 if the query holds.
-
-    Parameters
-    ----------
-    queries : QueryClass
-        The class of the queries.
-    listed_queries : ndarray of shape (n_queries, ...)
-        The queries, encoded.
-    """
+    """Discretizer with one binary column per listed query; the column is 1 if the query holds."""
 
     def __init__(self, queries: QueryClass, listed_queries: NDArray[Any]) -> None:
         self._queries, self._listed_queries, self.cdfs = queries, listed_queries, {}

@@ -111,14 +111,9 @@ def effective_size_posterior(
 ) -> EffectiveSizePosterior:
     """Return the posterior distribution of the effective public sample size, for intervals.
 
-    The prior differs from the prior in `effective_sample_size`, which avoids estimating a shift
-    from mere noise. Since intervals must also hold if noise hides a shift, the prior used here puts
-    less mass on no shift (`NO_SHIFT_PROBABILITY`).
-
-    Parameters
-    ----------
-    squared_differences, variance_per_shift, noise_variance, base_variance, degrees_of_freedom
-        As in `effective_sample_size`.
+    The prior of `effective_sample_size` avoids estimating a shift from mere noise. Since intervals
+    must also hold if noise hides a shift, this prior puts less mass on no shift
+    (`NO_SHIFT_PROBABILITY`).
 
     Examples
     --------

@@ -21,9 +21,11 @@ from skpublicdp.query_release.table_frames import (
     GroupColumns,
     TableOptions,
     as_frame,
+    group_keys,
     group_mean_values,
+    group_means,
 )
-from skpublicdp.typing import Floats
+from skpublicdp.typing import Codes, Floats
 
 SMALLEST = np.finfo(np.float64).tiny
 """Divisor in place of 0."""
@@ -36,6 +38,10 @@ class Totals(NamedTuple):
     means: Floats  # of these rows
     noise: Floats  # variance of the total due to noise and bins
     row_variances: Floats  # variance of the numbers within the group
+
+    def at(self, groups: Codes) -> Totals:
+        """Return the totals of some groups."""
+        return Totals(*(values[groups] for values in self))
 
     def values(self) -> Floats:
         """Return the totals."""
@@ -51,6 +57,7 @@ class CombinedMeans(NamedTuple):
     """Means of groups from bins and measured sums."""
 
     indices: list[int]  # positions of the groups among the cells of the group table
+    column: Column
     groups: GroupMeans  # in shares of the range of the column
     sampling: Floats  # variances of the means due to the sampling of private rows
     measured: MeasuredSum
@@ -65,16 +72,21 @@ class CombinedMeans(NamedTuple):
         low, high = self.groups.interval(1 - level, self.sampling)
         if simultaneous_level is not None:
             reach = self.measured.reach(1 - simultaneous_level)
-            radius = reach * np.sqrt(self.groups.sum_deviations**2 + self.sampling)
-            low = np.minimum(low, self.groups.sum_means - radius)
-            high = np.maximum(high, self.groups.sum_means + radius)
+            variances = self.groups.sum_deviations**2 + self.sampling
+            radius = reach * np.sqrt(variances)
+            sum_low = self.groups.sum_means - radius
+            sum_high = self.groups.sum_means + radius
+            low = np.minimum(low, sum_low)
+            high = np.maximum(high, sum_high)
         return self._encoded(np.stack([low, high]))
 
-    def totals(self, column: Column) -> Totals:
+    def totals(self) -> Totals:
         """Return the total of each group per private row, whose error is that of a product."""
-        groups, n_rows = self.groups, self.measured.n_rows
-        width = self.measured.column.high - self.measured.column.low
-        means = np.asarray(column.to_user(self.means()), dtype=np.float64)
+        groups = self.groups
+        n_rows = self.measured.n_rows
+        width = self.column.high - self.column.low
+        user_means = self.column.to_user(self.means())
+        means = np.asarray(user_means, dtype=np.float64)
         fractions = groups.counts / n_rows
         noise = (
             fractions**2 * width**2 * groups.variances()
@@ -86,7 +98,7 @@ class CombinedMeans(NamedTuple):
 
     def _encoded(self, shares: Floats) -> Floats:
         """Return numbers within the bounds, given as shares of their range."""
-        low, high = self.measured.column.low, self.measured.column.high
+        low, high = self.column.low, self.column.high
         return low + (high - low) * np.clip(shares, 0, 1)
 
 
@@ -140,50 +152,51 @@ def combined_means(
         count_variances=n_rows**2 * np.maximum(count_variances, 0),
     )
     shares = measured.shares[codes].reshape(len(indices), 2)
-    return CombinedMeans(
-        indices, combine_means(shares, measured, bins), parts[:, 2], measured, release.persons
-    )
+    means_of_groups = combine_means(shares, measured, bins)
+    return CombinedMeans(indices, column, means_of_groups, parts[:, 2], measured, release.persons)
 
 
-def combined_mean_frame(
+def mean_frame(
     released: FittedRelease,
     position: int,
     groups: Sequence[int],
     options: TableOptions | None = None,
 ) -> Any:
-    """Return the combined means as a frame or a dict, with intervals if options are given.
-
-    The result is None if the sums were not measured.
-    """
+    """Return the means of groups as a frame or a dict, with intervals if options are given."""
     combined = combined_means(released, position, groups)
     if combined is None:
-        return None
+        if options is None:
+            return group_means(released, position, groups)
+        return ColumnByGroup(released, position, groups).mean(options)
     to_user = released.schema.columns[position].to_user
     values = {"mean": to_user(combined.means())}
     if options is not None:
         level = 1 - _single_failure(released, groups, options) if options.simultaneous else None
         low, high = combined.intervals(options.level, level)
         values |= {"low": to_user(low), "high": to_user(high)}
-    return as_frame(released, _group_keys(released, groups, combined.indices), values)
+    return as_frame(released, group_keys(released, groups, combined.indices), values)
 
 
 def group_totals(
     released: FittedRelease, position: int, groups: Sequence[int], options: TableOptions
 ) -> tuple[GroupColumns, Floats]:
     """Return groups, and their totals of a numeric column with intervals, shape (3, n_groups)."""
-    combined = _measured_means(released, position, groups)
-    totals = combined.totals(released.schema.columns[position])
-    values = totals.values()
-    failure = _single_failure(released, groups, options)
-    radius = combined.measured.reach(failure) * np.sqrt(totals.variances(combined.persons))
-    # a group may be empty, or have all rows at one of the bounds
-    column = released.schema.columns[position]
-    bounds = np.asarray(column.to_user(np.array([column.low, column.high])), dtype=np.float64)
-    ends = np.stack([values, values - radius, values + radius])
-    ends = np.clip(ends, min(bounds[0], 0), max(bounds[1], 0))
     assert options.n_rows is not None
-    ends = options.n_rows * ends
-    return _group_keys(released, groups, combined.indices), ends
+    combined = _measured_means(released, position, groups)
+    totals = combined.totals()
+    values = totals.values()
+    deviations = np.sqrt(totals.variances(combined.persons))
+    failure = _single_failure(released, groups, options)
+    radius = combined.measured.reach(failure) * deviations
+    ends = np.stack([values, values - radius, values + radius])
+    # a group may be empty, or have all rows at one of the bounds
+    column = combined.column
+    encoded_bounds = np.array([column.low, column.high])
+    bounds = column.to_user(encoded_bounds)
+    low, high = np.asarray(bounds, dtype=np.float64)
+    ends = np.clip(ends, min(low, 0), max(high, 0))
+    keys = group_keys(released, groups, combined.indices)
+    return keys, options.n_rows * ends
 
 
 def group_ratios(
@@ -191,36 +204,61 @@ def group_ratios(
 ) -> tuple[GroupColumns, Floats]:
     """Return groups, and ratios of their totals of two columns with intervals, (3, n_groups).
 
-    Errors are linearized (delta method). The correlation of both columns is that of the released
-    rows, lowered by two standard errors.
+    Errors are linearized (delta method).
     """
     both = [_measured_means(released, position, groups) for position in columns]
     indices = [index for index in both[0].indices if index in both[1].indices]
-    kept = [np.searchsorted(combined.indices, indices) for combined in both]
     upper, lower = (
-        Totals(*(values[cells] for values in combined.totals(released.schema.columns[position])))
-        for combined, position, cells in zip(both, columns, kept, strict=True)
+        combined.totals().at(np.searchsorted(combined.indices, indices)) for combined in both
     )
-    persons, divisor = both[0].persons, lower.values()
+    persons = both[0].persons
+    divisor = lower.values()
     ratio = upper.values() / divisor
-    rows = released.rows.rows[:, list(columns)]
-    has_values = ~np.isnan(rows).any(axis=1)
-    covariance = np.cov(rows[has_values].T, aweights=released.rows.weights[has_values])
-    correlation = covariance[0, 1] / np.sqrt(max(covariance[0, 0] * covariance[1, 1], SMALLEST))
-    n_public = max(released.effective_public_size, 1.0)
-    correlation = np.maximum(np.sign(ratio) * correlation - 2 / np.sqrt(n_public), -1)
-    covariances = np.abs(ratio) * correlation * np.sqrt(upper.row_variances * lower.row_variances)
-    residuals = upper.row_variances + ratio**2 * lower.row_variances - 2 * covariances
+    squared_ratio = ratio**2
+
+    correlation = _lowered_correlation(released, columns, np.sign(ratio))
+    upper_variances = upper.row_variances
+    lower_variances = lower.row_variances
+    deviations = np.sqrt(upper_variances * lower_variances)
+    covariances = np.abs(ratio) * correlation * deviations
+    residuals = upper_variances + squared_ratio * lower_variances - 2 * covariances
     offsets = upper.means - ratio * lower.means  # not 0 if other rows have values
-    sampling = lower.fractions * (residuals + offsets**2) / persons
-    variances = (upper.noise + ratio**2 * lower.noise + sampling) / divisor**2
-    reach = max(each.measured.reach(_single_failure(released, groups, options)) for each in both)
+    squares = residuals + offsets**2
+    sampling = lower.fractions * squares / persons
+    noise = upper.noise + squared_ratio * lower.noise
+    squared_divisor = divisor**2
+    variances = (noise + sampling) / squared_divisor
+
+    failure = _single_failure(released, groups, options)
+    reach = max(combined.measured.reach(failure) for combined in both)
     radius = reach * np.sqrt(variances)
     # if the denominator may be 0, the ratio may be any number
-    is_unknown = np.abs(divisor) <= reach * np.sqrt(lower.variances(persons))
+    divisor_radius = reach * np.sqrt(lower.variances(persons))
+    is_unknown = np.abs(divisor) <= divisor_radius
     radius = np.where(is_unknown, np.inf, radius)
     ends = np.stack([ratio, ratio - radius, ratio + radius])
-    return _group_keys(released, groups, indices), ends
+    keys = group_keys(released, groups, indices)
+    return keys, ends
+
+
+def _lowered_correlation(
+    released: FittedRelease, columns: tuple[int, int], signs: Floats
+) -> Floats:
+    """Return signs times the correlation of two columns, lowered by two standard errors.
+
+    The correlation is that of the released rows that have both values.
+    """
+    distribution = released.rows
+    rows = distribution.rows[:, list(columns)]
+    has_values = ~np.isnan(rows).any(axis=1)
+    weights = distribution.weights[has_values]
+    covariance = np.cov(rows[has_values].T, aweights=weights)
+    product = covariance[0, 0] * covariance[1, 1]
+    scale = np.sqrt(max(product, SMALLEST))
+    correlation = covariance[0, 1] / scale
+    n_public = max(released.effective_public_size, 1.0)
+    two_errors = 2 / np.sqrt(n_public)
+    return np.maximum(signs * correlation - two_errors, -1)
 
 
 def _measured_means(released: FittedRelease, position: int, groups: Sequence[int]) -> CombinedMeans:
@@ -234,17 +272,6 @@ def _measured_means(released: FittedRelease, position: int, groups: Sequence[int
             "and totals after calling calibrate, are not available."
         )
     return combined
-
-
-def _group_keys(
-    released: FittedRelease, groups: Sequence[int], indices: Sequence[int]
-) -> GroupColumns:
-    """Return the categories or bins of the groups at some positions of the group table."""
-    names = released.queries.table_cells(groups)[1] if groups else []
-    return {
-        group: [column_names[index] for index in indices]
-        for group, column_names in zip(groups, names, strict=True)
-    }
 
 
 def _single_failure(released: FittedRelease, groups: Sequence[int], options: TableOptions) -> float:

@@ -305,12 +305,7 @@ def _read_labels(y: ArrayLike) -> tuple[NDArray[np.bool_], bool]:
 class QueryRule(Hypothesis):
     """Rule that predicts 1 for rows that satisfy a query of a release.
 
-    Parameters
-    ----------
-    release : object
-        A release with a method ``holds(Q, X)``. Its bounds contain those of the other releases.
-    query : ndarray
-        The query.
+    The bounds of the release, which has a method ``holds(Q, X)``, contain those of the others.
     """
 
     def __init__(self, release: Any, query: Any) -> None:
@@ -409,20 +404,25 @@ def learner_from_label_parts(
     """
     if X_public is not None and beta is None:
         raise ValueError("beta must be given if X_public is given; got None.")
-    queries, points = np.asarray(Q), np.asarray(fillers, dtype=np.float64)
+    queries = np.asarray(Q)
+    points = np.asarray(fillers, dtype=np.float64)
+    filler = points[:1]
     # each release clips the fillers to its own bounds, like the rows of its table
-    negative_filler = np.asarray(negative.holds(queries, points[:1]))[:, 0]
-    positive_filler = np.asarray(positive.holds(queries, points[:1]))[:, 0]
-    scores = np.asarray(negative.answer(queries)) - np.asarray(positive.answer(queries))
+    negative_filler = np.asarray(negative.holds(queries, filler))[:, 0]
+    positive_filler = np.asarray(positive.holds(queries, filler))[:, 0]
+    positive_answers = np.asarray(positive.answer(queries))
+    scores = np.asarray(negative.answer(queries)) - positive_answers
     deviations = [_release_error(negative), _release_error(positive)]
     if _varies(negative_filler) or _varies(positive_filler):
         share, share_error = _label_share(labels, queries, points)
         scores = scores + (1 - share) * positive_filler - share * negative_filler
         deviations.append(share_error)
-    rule = QueryRule(_with_joint_bounds(positive, negative), queries[int(scores.argmin())])
-    if any(deviation is None for deviation in deviations):
+    best = queries[int(scores.argmin())]
+    rule = QueryRule(_with_joint_bounds(positive, negative), best)
+    bounds = [deviation for deviation in deviations if deviation is not None]
+    if len(bounds) < len(deviations):
         return LearnedRule(rule, None)
-    guarantee = 2 * sum(deviation for deviation in deviations if deviation is not None)
+    guarantee = 2 * sum(bounds)
     if X_public is not None and beta is not None:
         check_ranges(beta=beta)
         m, n_features = np.asarray(X_public).shape

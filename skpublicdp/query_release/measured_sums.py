@@ -106,7 +106,8 @@ def sum_shares(
     for column in columns:
         cell = ravel_codes(codes, column.groups, sizes)
         n_cells = math.prod(sizes[group] for group in column.groups)
-        shares = to_shares(rows[:, column.position], column.low, column.high)
+        numbers = rows[:, column.position]
+        shares = to_shares(numbers, column.low, column.high)
         sums = np.empty((n_cells, 2), dtype=np.int64)
         for end in range(2):
             # float64 sums of these integers are exact below 2^53
@@ -213,15 +214,16 @@ class GroupMeans(NamedTuple):
         deviations = np.sqrt(self.component_variances + sampling)
         ends = []
         for probability in (failure / 2, 1 - failure / 2):
-            reach = (10 + abs(ndtri(probability))) * deviations
+            max_score = 10 + abs(ndtri(probability))
+            reach = max_score * deviations
             low = (self.component_means - reach).min(axis=0)
             high = (self.component_means + reach).max(axis=0)
             for _ in range(60):  # bisection of the distribution function
                 middle = (low + high) / 2
                 scores = (middle - self.component_means) / deviations
-                below = self.weights @ ndtr(scores)
-                low = np.where(below < probability, middle, low)
-                high = np.where(below < probability, high, middle)
+                is_below = self.weights @ ndtr(scores) < probability
+                low = np.where(is_below, middle, low)
+                high = np.where(is_below, high, middle)
             ends.append((low + high) / 2)
         return np.stack([np.minimum(ends[0], self.means), np.maximum(ends[1], self.means)])
 

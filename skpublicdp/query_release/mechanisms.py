@@ -422,19 +422,11 @@ def _release_over_tables(
 def _release_column_cdfs(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> tuple[dict[int, ReleasedCDF], Noise]:
-    """Release the CDF of each numeric column if the query class uses bins at released quantiles.
+    """Release the CDFs of columns with bins at released quantiles, and return the tables' noise.
 
     The budget is divided equally among all columns and all tables of the downward closure of the
-    workload. Stumps need no further tables, since each column has a CDF or a table.
-
-    Returns
-    -------
-    cdfs : dict of int to ReleasedCDF
-        Released CDFs by position of the column. This dict is empty for other query classes.
-    table_noise : Gaussian or Pure
-        Noise that spends the remaining budget on the tables. If nothing remains (as for stumps on
-        numeric columns only), no table is measured, and the noise returned corresponds to the
-        entire budget.
+    workload. Stumps need no further tables, since each column has a CDF or a table. If nothing
+    remains, no table is measured, and the noise corresponds to the entire budget.
     """
     cdfs: dict[int, ReleasedCDF] = {}
     noise, n_features = ledger.noise, len(rows.schema.columns)

@@ -328,9 +328,24 @@ class PAPQueryRelease(
     def _fit_attributes(self, X: Any, X_public: Any, is_public: Any, groups: Any) -> None:
         """Fit the release, where an error about missing numbers has advice for any estimator."""
         ledger = _open_ledger(self, X, is_public)
-        rows = self._read_rows(X, X_public, is_public, groups, ledger)
+        rows = read_fit_inputs(
+            self,
+            X,
+            X_public=X_public,
+            is_public=is_public,
+            groups=groups,
+            ledger=ledger,
+            nullable=() if self.queries is None else self.queries.nullable,
+            clamp=True,
+            use_reference=True,
+            min_public_rows=None if self.method == "public" else 2,
+        )
         ledger.read(rows.n_private, rows.n_public)
-        queries = _default_queries(rows.schema) if self.queries is None else self.queries
+        queries = self.queries
+        if queries is None:
+            column = rows.schema.columns[0]
+            is_one_number = rows.schema.numeric.tolist() == [True] and not column.nullable
+            queries = ThresholdQueries() if is_one_number else MarginalQueries(k=2)
         weighted_queries = queries
         if self.weights is not None:
             weighted_queries = self._weighted(queries, rows)
@@ -397,23 +412,6 @@ class PAPQueryRelease(
         if len(rows.schema.columns) == 1:
             raise ValueError("X must have at least one column in addition to the weights.")
         return queries.weighted(WeightColumn(position, high, column.offset))
-
-    def _read_rows(
-        self, X: Any, X_public: Any, is_public: Any, groups: Any, ledger: Ledger
-    ) -> Dataset:
-        """Validate the private and the public rows, and return them."""
-        return read_fit_inputs(
-            self,
-            X,
-            X_public=X_public,
-            is_public=is_public,
-            groups=groups,
-            ledger=ledger,
-            nullable=() if self.queries is None else self.queries.nullable,
-            clamp=True,
-            use_reference=True,
-            min_public_rows=None if self.method == "public" else 2,
-        )
 
     @property
     def _columns_at_fit(self) -> tuple[Column, ...]:
@@ -729,7 +727,7 @@ class PAPQueryRelease(
         """
         check_is_fitted(self)
         positions = self._positions(columns)
-        groups = [] if within is None else self._positions(within)
+        groups = self._positions(within)
         if groups and set(positions) <= set(groups):
             raise ValueError("columns must contain at least one column that is not also in within.")
         other_groups = [position for position in groups if position not in positions]
@@ -1231,12 +1229,3 @@ def _advise_missing_cells(error: NotNumbersError, weights: str | None) -> str:
         weights_advice = f"Weights in column {weights} must be given for all rows."
         advice = f"{weights_advice} {advice}" if names else weights_advice
     return str(error).replace(IMPUTATION_ADVICE, advice)
-
-
-def _default_queries(schema: Schema) -> QueryClass:
-    """Return the query class for ``queries=None``: thresholds of one column, or pairs of columns.
-
-    For a single numeric column with missing values, the class is a table over bins.
-    """
-    is_one_number = schema.numeric.tolist() == [True] and not schema.columns[0].nullable
-    return ThresholdQueries() if is_one_number else MarginalQueries(k=2)

@@ -7,7 +7,7 @@ bounds, and the indicators of all categories of each categorical column.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -18,6 +18,7 @@ from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.schema import Schema
 from skpublicdp.privacy.ledger import Ledger, noise_is_representable
 from skpublicdp.query_release.bounded_numbers import to_units
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Floats, Integers
 
 MIN_UNITS, MAX_UNITS = 1 << 6, 1 << 15
@@ -75,7 +76,8 @@ class RowCoordinates:
     @property
     def sensitivity(self) -> Sensitivity:
         """Sensitivity of the sums of products to the replacement of a row."""
-        n_columns, n_numbers = len(self.schema.columns), len(self.bounds)
+        n_columns = len(self.schema.columns)
+        n_numbers = len(self.bounds)
         n_categorical = n_columns - n_numbers
         n_changed = n_columns * (n_columns + 2) + n_categorical
         changed_squares = n_numbers + 2 * n_categorical
@@ -132,7 +134,8 @@ class SecondMoments:
 
         The draws are the estimate minus simulated noise, i.e. the posterior under a flat prior.
         """
-        estimate, k = self.block(coordinates), len(coordinates)
+        estimate = self.block(coordinates)
+        k = len(coordinates)
         generator = np.random.default_rng(0)
         draw, scale = generator.normal, self.noise_sd
         if not self.is_gaussian:
@@ -236,12 +239,7 @@ def regression_intervals(
 ) -> tuple[list[str], Floats]:
     """Return names, and the coefficients with their lower and upper ends, shape (k, 3).
 
-    Parameters
-    ----------
-    target : int
-        Coordinate of the outcome.
-    columns : sequence of int
-        Positions of the columns whose coordinates are the regressors, without the outcome's column.
+    The target is the coordinate of the outcome, whose column is not among the regressors' columns.
     """
     layout = moments.coordinates
     own = next(column for column in layout.columns if target in column)
@@ -260,28 +258,34 @@ def regression_intervals(
     def solve(matrices: Floats) -> tuple[Floats, Floats, Floats]:
         """Return coefficients, inverse matrices of the regressors, and residual variances."""
         products = matrices[:, regressors, outcome]
-        squares = matrices[:, regressors][:, :, regressors]
+        rows = matrices[:, regressors]
+        squares = rows[:, :, regressors]
         inverses = np.asarray(np.linalg.inv(squares), dtype=np.float64)
         coefficients = np.einsum("dij,dj->di", inverses, products)
         explained = np.einsum("di,di->d", coefficients, products)
         total = matrices[:, outcome, outcome]
-        residual_squares: Floats = np.maximum(total - explained, 0)
-        return coefficients, inverses, residual_squares / moments.n
+        residual_squares = np.maximum(total - explained, 0)
+        residual_variances: Floats = residual_squares / moments.n
+        return coefficients, inverses, residual_variances
 
     centre = solve(estimate[None])[0][0]
     inflation = _sampling_inflation(moments, coordinates[regressors], target, centre, to_zero)
-    generator = np.random.default_rng(1)
-    simulated = []
-    for matrices in moments.draws(coordinates, level):
+
+    def simulate(matrices: Floats, generator: np.random.Generator) -> Floats:
+        """Return drawn coefficients, which are infinite if only noise determines them."""
         coefficients, inverses, residual_variances = solve(matrices)
         unit_variances = np.einsum("ij,djk,ik->di", to_zero, inverses, to_zero, optimize=True)
-        variances = residual_variances[:, None] * inflation * np.maximum(unit_variances, 0)
-        sampling_errors = np.sqrt(variances) * generator.normal(size=variances.shape)
+        inflated_variances = residual_variances[:, None] * inflation
+        variances = inflated_variances * np.maximum(unit_variances, 0)
+        normal = generator.normal(size=variances.shape)
+        sampling_errors = np.sqrt(variances) * normal
         drawn = coefficients @ to_zero.T + sampling_errors
         # if the variance is negative, the noise exceeds what determines the coefficient
         signs = generator.choice([-np.inf, np.inf], drawn.shape)
-        simulated.append(np.where(unit_variances > 0, drawn, signs))
-    low, high = _ends(np.concatenate(simulated), level)
+        has_variance = unit_variances > 0
+        return np.where(has_variance, drawn, signs)
+
+    low, high = _simulated_ends(moments, coordinates, level, simulate)
     values = to_zero @ centre
     with np.errstate(over="ignore", invalid="ignore"):
         ends = factors[:, None] * np.column_stack([values, low, high])
@@ -290,8 +294,16 @@ def regression_intervals(
     return [layout.names[coordinate] for coordinate in coordinates[regressors]], ends
 
 
-def _ends(simulated: Floats, level: float) -> Floats:
+def _simulated_ends(
+    moments: SecondMoments,
+    coordinates: Integers,
+    level: float,
+    simulate: Callable[[Floats, np.random.Generator], Floats],
+) -> Floats:
     """Return the lower and upper ends of central intervals of simulated values, shape (2, k)."""
+    generator = np.random.default_rng(1)
+    draws = [simulate(matrices, generator) for matrices in moments.draws(coordinates, level)]
+    simulated = np.concatenate(draws)
     tail = (1 - level) / 2
     low = np.quantile(simulated, tail, axis=0, method="lower")
     high = np.quantile(simulated, 1 - tail, axis=0, method="higher")
@@ -315,7 +327,8 @@ def _user_units(
         middles[coordinate] = low / 2 + high / 2 + offset
         halves[coordinate] = high / 2 - low / 2
     to_zero = np.eye(len(coordinates))
-    to_zero[0, 1:] = -middles[coordinates[1:]] / halves[coordinates[1:]]
+    numbers = coordinates[1:]
+    to_zero[0, 1:] = -middles[numbers] / halves[numbers]
     with np.errstate(over="ignore"):  # of bounds near the limits of floats
         factors = halves[target] / halves[coordinates]
     return to_zero, factors, float(middles[target])
@@ -344,9 +357,7 @@ def _sampling_inflation(
     squared_influence = influence**2
     robust = squared_residuals @ squared_influence
     plain = squared_residuals.mean() * squared_influence.sum(axis=0)
-    ratios = np.ones(len(coordinates))
-    np.divide(robust, plain, out=ratios, where=plain > 0)
-    return rows_per_person * np.maximum(ratios, 1)
+    return rows_per_person * np.maximum(ratios(robust, plain, 1.0), 1)
 
 
 def correlation_intervals(moments: SecondMoments, columns: Sequence[int], level: float) -> Floats:
@@ -361,24 +372,28 @@ def correlation_intervals(moments: SecondMoments, columns: Sequence[int], level:
         """Return correlations, and a mask of those of two columns that vary beyond the noise."""
         means = matrices[:, 0, 1:] / moments.n
         squared_means = means[:, :, None] * means[:, None]
-        covariances = matrices[:, 1:, 1:] / moments.n - squared_means
+        squares = matrices[:, 1:, 1:] / moments.n
+        covariances = squares - squared_means
         variances = np.einsum("dii->di", covariances)
-        is_positive = variances > 0
-        is_known = is_positive[:, first] & is_positive[:, second]
-        product = variances[:, first] * variances[:, second]
-        deviation = np.sqrt(np.where(is_known, product, 1))
-        ratios = covariances[:, first, second] / deviation
-        return np.clip(ratios, -1, 1), is_known
+        first_variances = variances[:, first]
+        second_variances = variances[:, second]
+        is_known = (first_variances > 0) & (second_variances > 0)
+        products = first_variances * second_variances
+        products = np.where(is_known, products, 1)
+        quotients = covariances[:, first, second] / np.sqrt(products)
+        correlations = np.clip(quotients, -1, 1)
+        return correlations, is_known
 
     values, is_known = (result[0] for result in correlate(moments.block(coordinates)[None]))
     sampling_sd = np.sqrt(_correlation_variances(moments, coordinates[1:], values))
-    generator = np.random.default_rng(1)
-    simulated = []
-    for matrices in moments.draws(coordinates, level):
+
+    def simulate(matrices: Floats, generator: np.random.Generator) -> Floats:
+        """Return drawn correlations, or -1 or 1 if a column does not vary beyond the noise."""
         drawn, is_drawn = correlate(matrices)
         drawn = drawn + sampling_sd * generator.normal(size=drawn.shape)
-        simulated.append(np.where(is_drawn, drawn, generator.choice([-1, 1], drawn.shape)))
-    low, high = np.clip(_ends(np.concatenate(simulated), level), -1, 1)
+        return np.where(is_drawn, drawn, generator.choice([-1, 1], drawn.shape))
+
+    low, high = np.clip(_simulated_ends(moments, coordinates, level, simulate), -1, 1)
     return np.column_stack([np.where(is_known, values, np.nan), low, high])
 
 
@@ -393,8 +408,10 @@ def _correlation_variances(moments: SecondMoments, coordinates: Integers, values
     if is_enough and np.ptp(public, axis=0).all():
         scores = (public - public.mean(axis=0)) / public.std(axis=0)
         first, second = np.triu_indices(len(coordinates), 1)
-        products = scores[:, first] * scores[:, second]
-        squares = scores[:, first] ** 2 + scores[:, second] ** 2
+        first_scores = scores[:, first]
+        second_scores = scores[:, second]
+        products = first_scores * second_scores
+        squares = first_scores**2 + second_scores**2
         influence = products - products.mean(axis=0) * squares / 2
         of_public = (influence**2).mean(axis=0)
         variances = np.maximum(variances, of_public)
@@ -423,12 +440,12 @@ def variance_intervals(moments: SecondMoments, columns: Sequence[int], level: fl
         fourth_moments = np.maximum(fourth_moments, of_public)
     sampling_variances = (fourth_moments - values**2) / moments.persons
     sampling_sd = np.sqrt(sampling_variances)
-    generator = np.random.default_rng(1)
-    simulated = []
-    for matrices in moments.draws(coordinates, level):
+
+    def simulate(matrices: Floats, generator: np.random.Generator) -> Floats:
+        """Return drawn variances."""
         drawn = variances(matrices)
-        drawn = drawn + sampling_sd * generator.normal(size=drawn.shape)
-        simulated.append(drawn)
-    low, high = np.maximum(_ends(np.concatenate(simulated), level), 0)
+        return drawn + sampling_sd * generator.normal(size=drawn.shape)
+
+    low, high = np.maximum(_simulated_ends(moments, coordinates, level, simulate), 0)
     halves_squared = (widths / 2) ** 2
     return np.column_stack([values, low, high]) * halves_squared[:, None]

@@ -149,32 +149,12 @@ def synthesize(
     public_size: float,
     zeros: Zeros | None = None,
 ) -> tuple[Integers, Floats]:
-    """Return synthetic rows of codes, with weights that reproduce the released tables.
+    """Return synthetic rows of codes, and positive weights that reproduce the released tables.
 
     The rows consist of public rows, a sample from the Chow-Liu tree of the two-way tables, and one
-    row for each remaining cell of the workload. Public rows contribute the dependences that the
-    tables do not contain.
-
-    Parameters
-    ----------
-    fractions : mapping of tuple of int to ndarray
-        The released tables and all of their margins.
-    workload : sequence of tuple of int
-        Tables that the weights have to match.
-    sizes : tuple of int
-        Number of codes of each column.
-    public : ndarray of int, shape (m, n_columns)
-        Codes of the public rows; the array may be empty.
-    public_size : float
-        Effective size of the public sample, in private rows.
-    zeros : mapping of tuple of int to ndarray of bool, optional
-        Impossible combinations of codes, which no row has.
-
-    Returns
-    -------
-    rows : ndarray of int64, shape (n_rows, n_columns)
-    weights : ndarray of shape (n_rows,)
-        Positive weights that sum to 1.
+    row for each remaining cell of the workload. Public rows, with the total weight of `public_size`
+    private rows, contribute the dependences that the tables do not contain. No row has an
+    impossible combination of codes, which are the `zeros`.
     """
     generator = np.random.default_rng(0)
     tree_rows = _sample_chow_liu_tree(fractions, sizes, generator)
@@ -278,15 +258,19 @@ def _possible_cell_rows(
             order = np.argsort(tree_rows[:, shared], kind="stable")
         for _ in range(MAX_REPEATED_DRAWS):
             impossible = np.flatnonzero(~are_possible(zeros, rows))
-            if not len(impossible):
+            n_impossible = len(impossible)
+            if not n_impossible:
                 return rows
-            first, last = np.zeros(len(impossible)), np.full(len(impossible), len(order))
+            first = np.zeros(n_impossible)
+            last = np.full(n_impossible, len(order))
             if shared is not None:
                 sorted_codes = tree_rows[order, shared]
-                first = np.searchsorted(sorted_codes, rows[impossible, shared], side="left")
-                last = np.searchsorted(sorted_codes, rows[impossible, shared], side="right")
-            drawn = first + np.floor(generator.random(len(impossible)) * (last - first))
-            donors = tree_rows[order[np.minimum(drawn.astype(np.intp), len(order) - 1)]]
+                codes = rows[impossible, shared]
+                first = np.searchsorted(sorted_codes, codes, side="left")
+                last = np.searchsorted(sorted_codes, codes, side="right")
+            steps = np.floor(generator.random(n_impossible) * (last - first))
+            drawn = (first + steps).astype(np.intp)
+            donors = tree_rows[order[np.minimum(drawn, len(order) - 1)]]
             donors[:, columns] = rows[impossible][:, columns]
             rows[impossible] = donors
     return rows[are_possible(zeros, rows)]
@@ -299,26 +283,12 @@ def rake_weights(
     workload: Sequence[Attributes],
     sizes: Attributes,
 ) -> Floats:
-    """Compute weights by damped IPF (raking), so that tables of the rows match the released tables.
+    """Return weights by damped IPF (raking), so that tables of the rows match the released tables.
 
     Each sweep passes over all tables of the workload. For each cell of a table, the weights of the
     rows in the cell are multiplied by a power of the ratio of the released mass to the current
     mass. The power is 1 in the first `UNDAMPED_SWEEPS`, as in IPF. Smaller powers in later sweeps
     make the weights converge to a compromise if noisy tables contradict each other.
-
-    Parameters
-    ----------
-    rows : ndarray of int, shape (n_rows, n_columns)
-        Codes.
-    weights : ndarray of shape (n_rows,)
-        Positive initial weights.
-    fractions, workload, sizes
-        As in `synthesize`.
-
-    Returns
-    -------
-    ndarray of shape (n_rows,)
-        Weights that sum to 1.
     """
     updates_per_sweep = len(rows) * len(workload)
     n_sweeps = int(np.clip(MAX_WEIGHT_UPDATES // updates_per_sweep, *SWEEP_RANGE))
@@ -345,14 +315,9 @@ def _sample_chow_liu_tree(
 ) -> Integers:
     """Draw `N_TREE_ROWS` rows from the Chow-Liu tree of the two-way tables (Chow and Liu 1968).
 
-    The nodes of the tree are columns. The tree maximises the sum of the mutual informations between
-    columns joined by an edge. Each column is drawn given its parent. A column that occurs in no
-    table is drawn uniformly. The graph is a forest if some pairs of columns have no table.
-
-    Returns
-    -------
-    ndarray of int64, shape (N_TREE_ROWS, n_columns)
-        Codes.
+    The tree maximises the sum of the mutual informations between columns joined by an edge. Each
+    column is drawn given its parent. A column that occurs in no table is drawn uniformly. The graph
+    is a forest if some pairs of columns have no table.
     """
     n_columns = len(sizes)
     information = np.zeros((n_columns, n_columns))
@@ -374,20 +339,12 @@ def _sample_chow_liu_tree(
             else:
                 pair = (min(parent, column), max(parent, column))
                 table = fractions[pair] if parent < column else fractions[pair].T
-                rows[:, column] = _sample_given_parent(rows[:, parent], table, generator)
+                for parent_code, shares in enumerate(table):
+                    children = np.flatnonzero(rows[:, parent] == parent_code)
+                    codes = _systematic_sample(shares, len(children), generator)
+                    rows[children, column] = codes
         remaining_columns -= set(order.tolist())
     return rows
-
-
-def _sample_given_parent(
-    parent_codes: Integers, table: Floats, generator: np.random.Generator
-) -> Integers:
-    """Draw the code of a column for each row, given the row's code in the parent column."""
-    codes = np.zeros(len(parent_codes), dtype=np.int64)
-    for parent_code, fractions in enumerate(table):
-        children = np.flatnonzero(parent_codes == parent_code)
-        codes[children] = _systematic_sample(fractions, len(children), generator)
-    return codes
 
 
 def _systematic_sample(fractions: Floats, n: int, generator: np.random.Generator) -> Integers:

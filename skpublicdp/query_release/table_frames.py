@@ -24,6 +24,7 @@ from skpublicdp.query_release.marginals.marginal_model import downward_closure
 from skpublicdp.query_release.marginals.noisy_fractions import NoisyFractions
 from skpublicdp.query_release.marginals.shrinkage import CellBatch
 from skpublicdp.query_release.queries.base import WILDCARD
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.query_release.synthetic import WeightedRows
 from skpublicdp.query_release.table_rounding import finish, largest_remainders, publish
 from skpublicdp.typing import Floats, Integers
@@ -45,26 +46,6 @@ MIN_SHOWN_FRACTION = 1e-12
 
 OUTER_SHARE = 0.005
 """Fraction of the rows in each tail of a numeric column; tails are not divided into bins."""
-
-RESULT_COLUMNS = (
-    "fraction",
-    "share",
-    "low",
-    "high",
-    "count",
-    "count_low",
-    "count_high",
-    "mean",
-    "total",
-    "ratio",
-    "p",
-    "quantile",
-    "x",
-    "bin",
-    "quality",
-)
-"""Names of all columns with values in frames that can have group columns. An underscore is appended
-to such a name if one of the group columns of the frame has this name."""
 
 Columns = dict[str, Any]
 """Columns of a table, by name."""
@@ -94,12 +75,13 @@ def describe_table(
     wide: bool | str,
 ) -> Any:
     """Return all cells of a marginal with fractions and intervals, as a frame or a dict."""
-    cells, names = released.queries.table_cells(positions)
-    keys = dict(zip(positions, names, strict=True))
+    table_cells = released.queries.table_cells
+    cells, names = table_cells(positions)
+    last_cells, _ = table_cells(positions[-1:])
     values = cell_values(released, cells, within, options)
     values = finish(released, positions, values, options)
-    n_columns = len(released.queries.table_cells(positions[-1:])[0])
-    return arrange(released, keys, values, wide, n_columns)
+    keys = dict(zip(positions, names, strict=True))
+    return arrange(released, keys, values, wide, len(last_cells))
 
 
 def arrange(
@@ -237,14 +219,20 @@ def group_means(released: FittedRelease, position: int, groups: Sequence[int]) -
 
     The mean is taken over the rows that have a value. Groups that may be empty are omitted.
     """
-    _, names = released.queries.table_cells(groups)
     indices, means = group_mean_values(released, position, groups)
-    keys = {
-        group: [column[index] for index in indices]
-        for group, column in zip(groups, names, strict=True)
-    }
     user_means = released.schema.columns[position].to_user(means)
-    return as_frame(released, keys, {"mean": user_means})
+    return as_frame(released, group_keys(released, groups, indices), {"mean": user_means})
+
+
+def group_keys(
+    released: FittedRelease, groups: Sequence[int], indices: Sequence[int]
+) -> GroupColumns:
+    """Return the categories or bins of the groups at some positions of the group table."""
+    names = released.queries.table_cells(groups)[1] if groups else []
+    return {
+        group: [column_names[index] for index in indices]
+        for group, column_names in zip(groups, names, strict=True)
+    }
 
 
 def cell_values(
@@ -264,9 +252,7 @@ def cell_values(
         groups = np.full(cells.shape, WILDCARD)
         groups[:, list(within)] = cells[:, list(within)]
         group_fractions = answers.answer(groups)
-        shares = np.divide(
-            fractions, group_fractions, out=np.full(len(cells), np.nan), where=group_fractions > 0
-        )
+        shares = ratios(fractions, group_fractions, np.nan)
         share_ends = None
         if ends is not None:
             share_ends = answers.share_intervals(cells, groups, level, simultaneous=simultaneous)
@@ -385,61 +371,50 @@ class ColumnByGroup:
         return self.released.schema.columns[self.position]
 
     def cdf(self, numbers: NDArray[Any], options: TableOptions | None = None) -> Any:
-        """Return the CDF at each number within each group, as a frame or a dict.
+        """Return the CDF at numbers or dates of the user within each group, as a frame or a dict.
 
-        Parameters
-        ----------
-        numbers : ndarray of shape (n,)
-            Numbers or dates in the user's format.
-        options : TableOptions, optional
-            If given, confidence intervals are added.
+        With options, confidence intervals are added.
         """
-        encoded = self.column.from_user(numbers)
-
-        def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
-            """Return the columns of values for one group."""
-            values = {"x": numbers, "fraction": distribution.cdf(encoded)}
-            if options is not None:
-                above = np.full(len(encoded), -np.inf)
-                ends = distribution.fraction_intervals(
-                    above, encoded, self._level(options), simultaneous=options.simultaneous
-                )
-                values["low"], values["high"] = ends.T
-            return values
-
-        return self._describe(evaluate, with_intervals=options is not None)
+        up_to = self.column.from_user(numbers)
+        above = np.full(len(up_to), -np.inf)
+        return self._fractions({"x": numbers}, above, up_to, options)
 
     def histogram(
         self, above: Floats, up_to: Floats, names: list[str], options: TableOptions | None = None
     ) -> Any:
         """Return the fraction in each bin above < x <= up_to within each group, as for `cdf`."""
+        return self._fractions({"bin": np.array(names)}, above, up_to, options)
 
-        def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
+    def _fractions(
+        self, labels: Columns, above: Floats, up_to: Floats, options: TableOptions | None
+    ) -> Any:
+        """Return the fractions of each group's rows with above < x <= up_to, with labels."""
+
+        def evaluate(distribution: Any) -> Columns:
             """Return the columns of values for one group."""
             fractions = distribution.cdf(up_to) - distribution.cdf(above)
-            values = {"bin": np.array(names), "fraction": fractions}
+            ends = None
             if options is not None:
                 ends = distribution.fraction_intervals(
                     above, up_to, self._level(options), simultaneous=options.simultaneous
                 )
-                values["low"], values["high"] = ends.T
-            return values
+            return labels | _with_ends("fraction", fractions, ends)
 
         return self._describe(evaluate, with_intervals=options is not None)
 
     def quantile(self, levels: Floats, options: TableOptions | None = None) -> Any:
         """Return the quantiles within each group, as a frame or a dict."""
 
-        def evaluate(distribution: Any) -> dict[str, NDArray[Any]]:
+        def evaluate(distribution: Any) -> Columns:
             """Return the columns of values for one group."""
             quantiles = self.column.to_user(distribution.quantile(levels))
-            values = {"p": levels, "quantile": quantiles}
+            ends = None
             if options is not None:
-                ends = distribution.quantile_interval(
+                encoded_ends = distribution.quantile_interval(
                     levels, self._level(options), simultaneous=options.simultaneous
                 )
-                values["low"], values["high"] = self.column.to_user(ends).T
-            return values
+                ends = self.column.to_user(encoded_ends)
+            return {"p": levels} | _with_ends("quantile", quantiles, ends)
 
         return self._describe(evaluate, with_intervals=options is not None)
 
@@ -448,26 +423,22 @@ class ColumnByGroup:
 
         Groups that may be empty are omitted.
         """
-        _, names = self._answers.queries.table_cells(self.groups)
+        distributions = list(self._distributions(with_intervals=True))
         indices, means = group_mean_values(self.released, self.position, self.groups)
         mean_of_group = dict(zip(indices, means.tolist(), strict=True))
         level = self._level(options) if options.simultaneous else None
         low, high = [], []
-        for number, distribution in self._distributions(with_intervals=True):
+        for number, distribution in distributions:
             if number in mean_of_group:
                 mean = mean_of_group[number]
                 ends = distribution.mean_interval(options.level, simultaneous_level=level)
                 low.append(min(ends[0], mean))
                 high.append(max(ends[1], mean))
-        keys = {
-            group: [column[index] for index in indices]
-            for group, column in zip(self.groups, names, strict=True)
-        }
         values = {
             name: self.column.to_user(np.array(numbers, dtype=np.float64))
             for name, numbers in (("mean", means), ("low", low), ("high", high))
         }
-        return as_frame(self.released, keys, values)
+        return as_frame(self.released, group_keys(self.released, self.groups, indices), values)
 
     @property
     def _answers(self) -> TableAnswers:
@@ -487,22 +458,17 @@ class ColumnByGroup:
         n_groups = len(self.released.queries.table_cells(self.groups)[0])
         return 1 - (1 - options.level) / n_groups
 
-    def _describe(
-        self, evaluate: Callable[[Any], dict[str, NDArray[Any]]], *, with_intervals: bool
-    ) -> Any:
+    def _describe(self, evaluate: Callable[[Any], Columns], *, with_intervals: bool) -> Any:
         """Return each group's values, and the categories or bins that define the group."""
-        _, names = self._answers.queries.table_cells(self.groups)
         group_numbers: list[int] = []
-        parts: list[dict[str, NDArray[Any]]] = []
+        parts: list[Columns] = []
         for number, distribution in self._distributions(with_intervals=with_intervals):
             part = evaluate(distribution)
             n_values = len(next(iter(part.values())))
             group_numbers += [number] * n_values
             parts.append(part)
-        keys = {}
-        for group, group_names in zip(self.groups, names, strict=True):
-            keys[group] = [group_names[number] for number in group_numbers]
         values = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        keys = group_keys(self.released, self.groups, group_numbers)
         return as_frame(self.released, keys, values)
 
     def _distributions(self, *, with_intervals: bool) -> Iterator[tuple[int, Any]]:
@@ -551,9 +517,7 @@ class ColumnByGroup:
             if share < MIN_GROUP_SHARE:
                 continue
             fractions = table[group] / share
-            factors = np.divide(
-                fractions, bin_masses, out=np.zeros(len(fractions)), where=bin_masses > 0
-            )
+            factors = ratios(fractions, bin_masses)
             weights = rows.weights * factors[bins]
             distribution = WeightedRows(rows.rows, weights / weights.sum())
             if not with_intervals:

@@ -13,6 +13,7 @@ from scipy.sparse.linalg import lsqr
 
 from skpublicdp.query_release.answers import FittedRelease
 from skpublicdp.query_release.marginals.zeros import possible_cells
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Floats, Integers, Mask
 
 DEVIATION_COST = 3.0
@@ -37,17 +38,22 @@ def whole_counts(released: FittedRelease, columns: tuple[int, ...], n_rows: int)
     margin over all columns but the last, and the table of the last column.
     """
     cells, _ = released.queries.table_cells(columns)
-    codes = tuple(cells[:, list(columns)].T)
-    counts = np.zeros([column_codes.max() + 1 for column_codes in codes])
-    counts[codes] = released.answers.answer(cells) * n_rows
+    table_codes = cells[:, list(columns)]
+    codes = tuple(table_codes.T)
+    shape = tuple(column_codes.max() + 1 for column_codes in codes)
+    counts = np.zeros(shape)
+    fractions = released.answers.answer(cells)
+    counts[codes] = fractions * n_rows
     release = getattr(released.answers, "release", None)
     zeros = getattr(release, "zeros", {})
-    if len(columns) == 1 or possible_cells(zeros, columns, counts.shape) is not None:
+    possible = possible_cells(zeros, columns, shape)
+    if len(columns) == 1 or possible is not None:
         return largest_remainders(counts, n_rows)
     rows = whole_counts(released, columns[:-1], n_rows).ravel()
     last = whole_counts(released, columns[-1:], n_rows)
-    rounded = controlled_rounding(counts.reshape(len(rows), len(last)), rows, last)
-    return rounded.reshape(counts.shape)
+    matrix = counts.reshape(len(rows), len(last))
+    rounded = controlled_rounding(matrix, rows, last)
+    return rounded.reshape(shape)
 
 
 def largest_remainders(counts: Floats, total: int) -> Integers:
@@ -75,28 +81,38 @@ def controlled_rounding(counts: Floats, rows: Integers, columns: Integers) -> In
     array([[1, 1],
            [1, 1]])
     """
-    whole = np.floor(counts)
+    sums = _margin_sums(*counts.shape)
+    whole = np.floor(counts).ravel()
+    fractions = counts.ravel() - whole
+    margins = np.concatenate([rows, columns])
+    missing = margins - sums @ whole
     for is_free in (counts > 0, np.ones(counts.shape, dtype=bool)):
-        row, column = np.nonzero(is_free)
-        floor, fraction = whole[row, column], (counts - whole)[row, column]
-        n = len(row)
-        sums = sp.csr_matrix(
-            (np.ones(2 * n), (np.concatenate([row, len(rows) + column]), np.tile(np.arange(n), 2))),
-            shape=(len(rows) + len(columns), n),
-        )
-        missing = np.concatenate([rows - whole.sum(axis=1), columns - whole.sum(axis=0)])
+        free = np.flatnonzero(is_free)
+        n = len(free)
         # steps: up to the next whole number, further up, and down
-        cost = np.concatenate([1 - 2 * fraction, np.full(2 * n, DEVIATION_COST)])
-        high = np.concatenate([np.ones(n), np.full(n, np.inf), floor])
-        bounds = np.column_stack([np.zeros(3 * n), high])
-        constraints = sp.hstack([sums, sums, -sums])
+        free_sums = sums[:, free]
+        constraints = sp.hstack([free_sums, free_sums, -free_sums])
+        deviation_cost = np.full(2 * n, DEVIATION_COST)
+        cost = np.concatenate([1 - 2 * fractions[free], deviation_cost])
+        unlimited = np.full(n, np.inf)
+        high = np.concatenate([np.ones(n), unlimited, whole[free]])
+        low = np.zeros(3 * n)
+        bounds = np.column_stack([low, high])
         solution = linprog(cost, A_eq=constraints, b_eq=missing, bounds=bounds, method="highs-ds")
         if solution.success:
-            up, further, down = np.split(np.rint(solution.x).astype(np.int64), 3)
+            steps = np.rint(solution.x).astype(np.int64)
+            up, further, down = np.split(steps, 3)
             rounded = whole.astype(np.int64)
-            rounded[row, column] += up + further - down
-            return rounded
+            rounded[free] += up + further - down
+            return rounded.reshape(counts.shape)
     raise AssertionError("margins with equal sums always have a table")
+
+
+def _margin_sums(n_rows: int, n_columns: int) -> Any:
+    """Return the sparse matrix that sums the cells of a table over each row and each column."""
+    row_sums = sp.kron(sp.eye(n_rows), np.ones((1, n_columns)))
+    column_sums = sp.kron(np.ones((1, n_rows)), sp.eye(n_columns))
+    return sp.vstack([row_sums, column_sums], format="csc")
 
 
 def check_limits(quality: Any) -> tuple[float, ...] | None:
@@ -128,30 +144,21 @@ def check_suppress(suppress: Any) -> str | None:
 
 def grades(estimates: Floats, low: Floats, high: Floats, limits: Sequence[float]) -> NDArray[Any]:
     """Return a grade for each estimate: half the length of its interval, relative to it."""
-    ratios = np.full(len(estimates), np.inf)
-    np.divide((high - low) / 2, estimates, out=ratios, where=estimates > 0)
-    return np.array(list(GRADES))[np.searchsorted(limits, ratios)]
+    relative_widths = ratios((high - low) / 2, estimates, np.inf)
+    return np.array(list(GRADES))[np.searchsorted(limits, relative_widths)]
 
 
 def complete_suppression(hidden: Mask, sizes: Floats, known: Mask | None = None) -> Mask:
     """Return the cells to hide so that no hidden cell can be derived from sums over any column.
 
     Cells are added to lines with a single hidden cell, and next to cells that the other sums
-    determine, starting with the smallest cells. If the known cells leave no cell to add, a hidden
-    cell can be derived.
-
-    Parameters
-    ----------
-    hidden : ndarray of bool
-        Cells that must be hidden, in the shape of the table.
-    sizes : ndarray of float
-        Estimates of the cells; small cells are hidden first.
-    known : ndarray of bool, optional
-        Cells that everybody knows, such as impossible cells, which are never hidden.
+    determine, starting with the smallest cells. The known cells, such as impossible ones, are never
+    hidden. If they leave no cell to add, a hidden cell can be derived.
     """
     shape = hidden.shape
     known = np.squeeze(np.zeros(shape, dtype=bool) if known is None else known)
-    hidden, sizes = np.squeeze(hidden).copy(), np.squeeze(sizes)
+    hidden = np.squeeze(hidden).copy()
+    sizes = np.squeeze(sizes)
     while (derivable := np.argwhere(_derivable(hidden))).size:
         # lines through derivable cells; those with a single hidden cell come first
         alone = np.zeros(hidden.shape, dtype=bool)
@@ -208,8 +215,10 @@ def finish(
         columns = tuple(sorted(positions))
         counts = whole_counts(released, columns, options.n_rows)
         cells, _ = released.queries.table_cells(positions)
-        values["count"] = counts[tuple(cells[:, list(columns)].T)]
-    shape = [len(released.queries.table_cells([position])[0]) for position in positions]
+        codes = tuple(cells[:, list(columns)].T)
+        values["count"] = counts[codes]
+    table_cells = released.queries.table_cells
+    shape = [len(table_cells([position])[0]) for position in positions]
     return publish(values, shape, options)
 
 

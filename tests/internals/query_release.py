@@ -3,7 +3,6 @@
 from skpublicdp.query_release import mechanisms, synthetic
 from skpublicdp.query_release.bounded_numbers import (
     UNITS,
-    from_units,
     share_sensitivity,
     to_shares,
     to_units,
@@ -131,7 +130,6 @@ from skpublicdp.query_release.synthetic import (
     spread_weights,
     synthesize,
 )
-from skpublicdp.query_release.table_frames import RESULT_COLUMNS
 from skpublicdp.query_release.table_rounding import (
     complete_suppression,
     controlled_rounding,

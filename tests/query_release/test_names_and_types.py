@@ -25,7 +25,6 @@ from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.query_release import CustomQueries, MarginalQueries, ThresholdQueries
 from skpublicdp.sanitizers import QuantileSanitizer
 from tests.internals.data import MISSING, OTHER, parse_bounds
-from tests.internals.query_release import RESULT_COLUMNS
 
 pytestmark = pytest.mark.skipif(
     pd.Series(["a"]).dtype == object, reason="pandas declares text from version 3 on"
@@ -33,6 +32,11 @@ pytestmark = pytest.mark.skipif(
 
 N, M = 1500, 120
 EASTERN = "US/Eastern"
+RESULT_COLUMNS = (
+    *("fraction", "share", "low", "high", "count", "count_low", "count_high"),
+    *("mean", "total", "ratio", "p", "quantile", "x", "bin", "quality"),
+)
+"""Names of all columns with values in frames that can have group columns."""
 
 
 def _some_missing(rng, values, dtype):

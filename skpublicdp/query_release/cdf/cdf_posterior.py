@@ -20,6 +20,7 @@ from scipy.special import ndtri
 from skpublicdp.accounting import Measurement
 from skpublicdp.query_release.cdf.strategies import MeasurementStrategy
 from skpublicdp.query_release.effective_sizes import SHIFT_VARIANCE_GRID
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Floats, Integers
 
 N_COSINES = 8
@@ -131,17 +132,7 @@ class LinearizedModel:
 
 
 def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> LinearizedModel:
-    """Return the first-order Taylor expansion of the tilted public distribution in the tilt.
-
-    Parameters
-    ----------
-    prior_at_edges : PublicPrior
-        The public distribution.
-    tilt : ndarray of shape (N_COSINES + 1,)
-        Coefficients around which the distribution is linearized.
-    n_private : int
-        Number of private rows.
-    """
+    """Return the first-order Taylor expansion of the tilted public distribution in the tilt."""
     public_mass = np.diff(prior_at_edges.public_cdf, prepend=0.0)
     directions = prior_at_edges.tilt_directions()
     exponent = directions @ tilt
@@ -149,9 +140,7 @@ def linearize(prior_at_edges: PublicPrior, tilt: Floats, n_private: int) -> Line
     tilted_mass /= tilted_mass.sum()
     cumulative = np.cumsum(tilted_mass)
     cumulative[-1] = 1
-    density_ratio = np.divide(
-        tilted_mass, public_mass, out=np.ones_like(public_mass), where=public_mass > 0
-    )
+    density_ratio = ratios(tilted_mass, public_mass, 1.0)
     centered = directions - tilted_mass @ directions
     # the last prefix sum is always 1 and has no derivative
     jacobian = np.cumsum(tilted_mass[:, None] * centered, axis=0)[:-1]
@@ -246,20 +235,8 @@ def posterior_prefix_sums(
 ) -> tuple[Floats, Floats]:
     """Return the normal posterior of the population's prefix sums under the linearized model.
 
-    The mean, of shape (n_edges,), need not be increasing. The covariance has the shape (n_edges,
-    n_edges).
-
-    Parameters
-    ----------
-    noisy : NoisyPrefixSums
-        Least-squares estimates from the private measurements.
-    prior_at_edges : PublicPrior
-        The public distribution.
-    shift : DistributionShift
-        The tilt, and the sizes of the rough and smooth shifts.
-    estimate : ndarray of shape (n_edges,), optional
-        Prefix sums at which the sampling covariance is evaluated. The default uses the tilted
-        public distribution.
+    The mean, of shape (n_edges,), need not be increasing. The sampling covariance is evaluated at
+    the estimate, which is the tilted public distribution by default.
     """
     model = linearize(prior_at_edges, shift.tilt, noisy.n_private)
     prior_covariance = model.prior_covariance(shift)
@@ -297,11 +274,6 @@ def estimate_distribution_shift(
 
     The tilt is estimated by Gauss-Newton steps. Each step selects the sizes of the rough and the
     smooth shift from a grid. Without public rows, a shift is always modelled.
-
-    Parameters
-    ----------
-    noisy : NoisyPrefixSums
-        Least-squares estimates from the private measurements.
     """
     n_edges = len(noisy.prefix_sums)
     # use a limited number of evenly spaced edges, since run time is cubic in their number
@@ -366,25 +338,10 @@ def _relative_deviances(
 ) -> Floats:
     """Return -2 log(likelihood / maximum) for each pair of a rough and a smooth shift size.
 
-    Both sizes are taken from `SHIFT_VARIANCE_GRID`. The residual is normally distributed, and its
-    covariance is fixed covariance + rough variance · rough covariance + smooth deviation² ·
-    jacobian jacobianᵀ. Generalised eigenvectors make the fixed covariance and the covariance of the
-    rough shift diagonal. The tilt is then a low-rank update of a diagonal matrix, for which the
-    determinant lemma and the Woodbury identity hold.
-
-    Parameters
-    ----------
-    fixed_covariance : ndarray of shape (n_edges, n_edges)
-        Covariance of noise and sampling errors.
-    model : LinearizedModel
-        The model, linearized at the current tilt.
-    residual : ndarray of shape (n_edges,)
-        Measured prefix sums minus the mean of the model.
-
-    Returns
-    -------
-    ndarray of shape (n_rough, n_smooth)
-        Deviance of each pair, which is 0 for the best pair.
+    The covariance of the normal residual is fixed covariance + rough variance · rough covariance +
+    smooth deviation² · jacobian jacobianᵀ. Generalised eigenvectors make the first two terms
+    diagonal. The tilt is then a low-rank update of a diagonal matrix, for which the determinant
+    lemma and the Woodbury identity hold.
     """
     # coordinates in which the fixed covariance is the identity and the rough covariance is diagonal
     lower = cholesky(fixed_covariance, lower=True)
@@ -411,7 +368,8 @@ def _relative_deviances(
     squared_error = (white_residual**2 / variances).sum(axis=1)
     squared_error = squared_error[:, None] - explained.sum(axis=-1)
     log_determinant = np.log(variances).sum(axis=1)
-    log_determinant = log_determinant[:, None] + np.log(factors).sum(axis=-1)
+    log_factors = np.log(factors).sum(axis=-1)
+    log_determinant = log_determinant[:, None] + log_factors
     deviances = squared_error + log_determinant
     return deviances - deviances.min()
 

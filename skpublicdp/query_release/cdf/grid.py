@@ -98,15 +98,7 @@ class ColumnCounts(Protocol):
 
 
 class SortedColumn:
-    """Column that is sorted once in memory, so that each count requires only a binary search.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        The numbers.
-    low, high : float
-        Bounds to which the numbers are clipped.
-    """
+    """Column that is sorted once in memory, so that each count requires only a binary search."""
 
     def __init__(self, x: Floats, low: float = -np.inf, high: float = np.inf) -> None:
         self._x = np.clip(x, low, high)
@@ -150,22 +142,7 @@ class CDFGrid:
 
 
 def build_grid(x_public: Floats, low: float, high: float, resolution: int) -> CDFGrid:
-    """Build a grid of approximately `resolution` cells at quantiles of the public rows.
-
-    Parameters
-    ----------
-    x_public : ndarray of shape (n_public,)
-        Public values; the array may be empty.
-    low, high : float
-        Bounds, low < high.
-    resolution : int
-        Approximate number of cells that the noise level supports.
-
-    Returns
-    -------
-    CDFGrid
-        The grid, with the public CDF and the tail CDF.
-    """
+    """Build a grid of approximately `resolution` cells at quantiles of the public rows, if any."""
     x_public = np.clip(x_public, low, high)
     values, counts = np.unique(x_public, return_counts=True)
     # an atom is a tied value with at least half the rows of an average cell
@@ -210,19 +187,10 @@ _MassParts = list[_PointMasses | _UniformPieces]
 def _expected_cdfs(
     values: Floats, counts: Integers, low: float, high: float
 ) -> tuple[PiecewiseLinearCDF, PiecewiseLinearCDF]:
-    """Return the public CDF and the tail CDF of a `CDFGrid`.
+    """Return the public CDF and the tail CDF of a `CDFGrid`, given public values and their counts.
 
     The pseudo-record has four quarters; see `QUARTER_RECORD`. The public distribution is the sum of
     the pseudo-record and the public rows.
-
-    Parameters
-    ----------
-    values : ndarray of shape (n_values,)
-        Distinct public values, increasing; may be empty.
-    counts : ndarray of int64, shape (n_values,)
-        Number of public rows with each value.
-    low, high : float
-        Bounds.
     """
     bounds = np.array([low, high])
     pseudo_record: _MassParts = [
@@ -253,17 +221,8 @@ def _public_masses(
     """Return the distribution of the public rows, where each row has mass 1.
 
     Tied values become point masses. Untied values are treated as draws of a continuous variable:
-    half of each row is spread over the gap on either side. In an integer column, the spread mass is
-    moved to the nearest integers.
-
-    Parameters
-    ----------
-    values, counts
-        As in `_expected_cdfs`.
-    padded_range : ndarray of shape (2,)
-        Outer ends of the first and last gaps.
-    integers : ndarray
-        Values of an integer column. Empty for other columns.
+    half of each row is spread over the gap on either side. In an integer column, whose values are
+    `integers`, the spread mass is moved to the nearest integers.
     """
     is_tied = counts > 1
     untied_counts = np.where(is_tied, 0, counts)

@@ -190,23 +190,7 @@ def posterior_cdf(
     n_private: int,
     trust: str | float = "auto",
 ) -> ReleasedCDF:
-    """Estimate the distribution function from noisy measurements and public rows.
-
-    The estimate is computed by post-processing, at no privacy cost.
-
-    Parameters
-    ----------
-    grid : CDFGrid
-        The cells used in the last measurement.
-    measurements : sequence of StrategyMeasurement
-        Noisy answers to the strategies' queries on the private rows.
-    x_public : ndarray of shape (n_public,)
-        Public numbers; the array may be empty.
-    n_private : int
-        Number of private rows, which must be positive.
-    trust : 'auto' or float
-        As in `release_cdf`.
-    """
+    """Estimate the distribution function from noisy measurements and public rows, if any."""
     prior_at_edges = public_prior_at_edges(grid, x_public)
     prefix_sums = least_squares(measurements, n_private)
     if trust == "auto":
@@ -272,13 +256,6 @@ def _interpolate(grid: CDFGrid, heights: Floats) -> PiecewiseLinearCDF:
 
     Within each cell, the function increases in proportion to the public distribution function, or
     linearly if the cell has no public mass.
-
-    Parameters
-    ----------
-    grid : CDFGrid
-        The cells and the public distribution.
-    heights : ndarray of shape (n_cells - 1,)
-        Fraction of the population at or below each edge.
     """
     start = just_below(np.array([grid.low]))
     ends = np.concatenate([start, grid.edges, [grid.high]])

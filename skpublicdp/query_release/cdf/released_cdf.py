@@ -12,6 +12,7 @@ from scipy.stats import norm
 
 from skpublicdp.query_release.cdf.cdf_posterior import DistributionShift
 from skpublicdp.query_release.cdf.grid import PiecewiseLinearCDF, just_below
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Codes, Floats
 
 MAX_FACTOR = 40.0
@@ -67,24 +68,9 @@ class ReleasedCDF:
     def quantile_interval(
         self, p: ArrayLike, level: float = 0.95, *, simultaneous: bool = False
     ) -> Floats:
-        """Return confidence intervals for the quantiles of the population.
+        """Return confidence intervals for the quantiles of the population, shape (..., 2).
 
-        The intervals invert the intervals for the distribution function: an interval contains all
-        numbers x whose interval for cdf(x) (see `half_width`) contains p.
-
-        Parameters
-        ----------
-        p : array-like
-            Fractions between 0 and 1.
-        level : float, default=0.95
-            Coverage.
-        simultaneous : bool, default=False
-            Whether all intervals hold simultaneously with the given coverage.
-
-        Returns
-        -------
-        ndarray of shape (..., 2)
-            Lower and upper ends.
+        An interval contains all numbers x whose interval for cdf(x) (see `half_width`) contains p.
         """
         p = np.asarray(p, dtype=float)
         # The ends of the intervals are evaluated at knots and interpolated between knots.
@@ -107,24 +93,11 @@ class ReleasedCDF:
         return np.maximum(np.stack(ends, axis=-1), self._low)
 
     def mean_interval(self, level: float, *, simultaneous_level: float | None = None) -> Floats:
-        """Return a confidence interval for the population mean.
+        """Return a confidence interval for the mean at the larger of the two levels, shape (2,).
 
         The mean is a linear combination of the distribution function's values at the cell edges,
-        with coefficients equal to the differences between the means of neighbouring cells. The
-        variance of the mean is the variance of this combination plus the variance due to the cell
-        means.
-
-        Parameters
-        ----------
-        level : float
-            Coverage.
-        simultaneous_level : float, optional
-            Level of one interval out of several that must hold jointly. The result is the interval
-            for the larger of the two levels.
-
-        Returns
-        -------
-        ndarray of shape (2,)
+        whose coefficients are the differences between the means of neighbouring cells. Its variance
+        is the variance of this combination plus the variance due to the cell means.
         """
         means, variances = self._cell_moments()
         steps = means[1:] - means[:-1]
@@ -165,7 +138,8 @@ class ReleasedCDF:
         means = np.divide(sums, total, out=cell_middles, where=is_occupied)
         deviation = middle - means[cell]
         width = end - start
-        second_moment = mass * (deviation**2 + width**2 / 12)
+        inside = width**2 / 12  # variance of uniform numbers
+        second_moment = mass * (deviation**2 + inside)
         squares = np.bincount(cell, second_moment, n_cells)
         variances = np.divide(squares, total, out=uniform_variances, where=is_occupied)
         return means, variances
@@ -173,21 +147,7 @@ class ReleasedCDF:
     def fraction_intervals(
         self, above: ArrayLike, up_to: ArrayLike, level: float, *, simultaneous: bool = False
     ) -> Floats:
-        """Return confidence intervals for the fractions of the population with above < x <= up_to.
-
-        Parameters
-        ----------
-        above, up_to : array-like of shape (n,)
-            Ends of the ranges, which may be infinite.
-        level : float
-            Coverage.
-        simultaneous : bool, default=False
-            Whether all intervals hold simultaneously with the given coverage.
-
-        Returns
-        -------
-        ndarray of shape (n, 2)
-        """
+        """Return intervals for the population's fractions with above < x <= up_to, shape (n, 2)."""
         above = np.asarray(above, dtype=float)
         up_to = np.asarray(up_to, dtype=float)
         n_intervals = max(len(up_to), 1) if simultaneous else 1
@@ -207,15 +167,8 @@ class ReleasedCDF:
     def half_width(self, x: ArrayLike, *, level: float = 0.95, n_intervals: float = 1) -> Floats:
         """Return the half-width of the confidence interval around cdf(x) for each number x.
 
-        Parameters
-        ----------
-        x : array-like
-            Numbers.
-        level : float, default=0.95
-            Coverage.
-        n_intervals : float, default=1
-            Number of simultaneous intervals. Half-widths are based on Bonferroni's correction or on
-            the simultaneous band, whichever is narrower. Infinity selects the band.
+        Several intervals hold jointly by Bonferroni's correction or by the simultaneous band,
+        whichever is narrower. An infinite `n_intervals` selects the band.
         """
         x = np.asarray(x, dtype=float)
         failure = (1 - level) / (2 * n_intervals)  # of each end
@@ -255,9 +208,7 @@ class ReleasedCDF:
         cumulative = np.cumsum(self.weights)
         mass_before_cell = np.append(0, cumulative)[cell]
         mass_in_cell = self.cdf(x) - mass_before_cell
-        fraction = np.ones(x.shape)
-        np.divide(mass_in_cell, weight, out=fraction, where=weight > 0)
-        fraction = np.clip(fraction, 0, 1)
+        fraction = np.clip(ratios(mass_in_cell, weight, 1.0), 0, 1)
         high = self.curve.knots[-1]
         is_outside = (x < self._low) | (x >= high)
         is_end = np.isin(x, self.edges) | is_outside
@@ -276,16 +227,7 @@ class ReleasedCDF:
         return variance_per_mass * weight * fraction * (1 - fraction)
 
     def _difference_variance(self, above: Floats, up_to: Floats) -> Floats:
-        """Return the posterior variance of cdf(up_to) - cdf(above).
-
-        The result is the variance due to the edges of the two cells that contain the numbers, plus
-        the variance inside these cells.
-
-        Parameters
-        ----------
-        above, up_to : ndarray of shape (n,)
-            Ends of intervals.
-        """
+        """Return the posterior variance of cdf(up_to) - cdf(above), at edges and inside cells."""
         assert self.covariance is not None
         covariance = np.pad(self.covariance, 1)  # the function is exact at both bounds
         first_cell, first_fraction, is_first_end = self._locate(above)
@@ -318,7 +260,7 @@ def path_length(covariance: Floats) -> float:
     """
     variance, neighbour_covariance = np.diag(covariance), np.diag(covariance, 1)
     scale = np.sqrt(variance[:-1] * variance[1:])
-    correlation = np.divide(neighbour_covariance, scale, out=np.ones_like(scale), where=scale > 0)
+    correlation = ratios(neighbour_covariance, scale, 1.0)
     return float(np.arccos(np.clip(correlation, -1, 1)).sum())
 
 

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,20 +59,13 @@ class MeasurementStrategy:
 def prefix_strategy(n_cells: int, mu_squared: Fraction) -> MeasurementStrategy:
     """Return the square root factorization of prefix sums, with integer coefficients.
 
-    Parameters
-    ----------
-    n_cells : int
-        Number of cells, at least 2.
-    mu_squared : Fraction
-        Budget μ², which affects only the precision of the rounded coefficients.
-
-    References
-    ----------
-    Fichtenberger, Henzinger and Upadhyay (2023), Constant matters; Henzinger, Upadhyay and
-    Upadhyay (2023), Almost tight error bounds on differentially private continual counting.
+    The budget μ² affects only the precision of the rounded coefficients. References: Fichtenberger,
+    Henzinger and Upadhyay (2023), Constant matters; Henzinger, Upadhyay and Upadhyay (2023), Almost
+    tight error bounds on differentially private continual counting.
     """
     n_rows = n_cells - 1
-    log_budget = mu_squared.numerator.bit_length() - mu_squared.denominator.bit_length()
+    denominator_bits = mu_squared.denominator.bit_length()
+    log_budget = mu_squared.numerator.bit_length() - denominator_bits
     # With coefficients of `bits` bits, the squared sensitivity is at most 2^(2 bits + 4). The noise
     # variance is this number divided by μ² and must have at most `MAX_SIGMA2_BITS` bits.
     max_bits = (MAX_SIGMA2_BITS - 4 + log_budget) // 2
@@ -174,18 +167,19 @@ class IntervalMasses:
     ends: Floats
     masses: Floats  # (n_intervals,): nonnegative fractions of the private rows
 
-    def select(self, mask: NDArray[np.bool_]) -> IntervalMasses:
-        """Return the intervals selected by the mask."""
-        return IntervalMasses(self.starts[mask], self.ends[mask], self.masses[mask])
+    def select(self, index: NDArray[Any]) -> IntervalMasses:
+        """Return the intervals selected by a mask or by positions."""
+        return IntervalMasses(self.starts[index], self.ends[index], self.masses[index])
 
     def replace_by_parts(self, mask: NDArray[np.bool_], parts: IntervalMasses) -> IntervalMasses:
         """Return new intervals, in which the masked intervals are replaced by their parts."""
         others = self.select(~mask)
-        ends = np.concatenate([others.ends, parts.ends])
-        order = np.argsort(ends, kind="stable")
         starts = np.concatenate([others.starts, parts.starts])
+        ends = np.concatenate([others.ends, parts.ends])
         masses = np.concatenate([others.masses, parts.masses])
-        return IntervalMasses(starts[order], ends[order], masses[order])
+        intervals = IntervalMasses(starts, ends, masses)
+        order = np.argsort(ends, kind="stable")
+        return intervals.select(order)
 
 
 def detection_threshold(noise: Noise, remaining_share: Fraction, ledger: Ledger) -> float:
@@ -304,21 +298,11 @@ def _cut_spacing(starts: Floats, ends: Floats) -> _CutSpacing:
 
 
 def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
-    """Split intervals at the multiples of a power of ten.
+    """Split intervals of several floats at the multiples of a power of ten, into parts of mass 0.
 
-    Each interval contains 3 to 30 multiples of the chosen power of ten. Each multiple
-    and the right end become intervals that contain a single float. If floats are too coarse to
-    represent the multiples exactly, the interval is split into ten equal parts instead.
-
-    Parameters
-    ----------
-    intervals : IntervalMasses
-        Intervals that each contain more than one float.
-
-    Returns
-    -------
-    IntervalMasses
-        The parts of the intervals, with all masses set to 0.
+    Each interval contains 3 to 30 multiples of the chosen power of ten. Each multiple and the right
+    end become intervals that contain a single float. If floats are too coarse to represent the
+    multiples exactly, the interval is split into ten equal parts instead.
     """
     starts = intervals.starts
     ends = intervals.ends
@@ -326,7 +310,8 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     spacing = _cut_spacing(starts, ends)
     first_multiple = np.where(spacing.is_decimal, spacing.multiple_below(starts), 0)
     n_multiples = spacing.multiple_below(ends) - first_multiple
-    n_cuts = np.where(spacing.is_decimal, n_multiples + 1, 10).astype(int) + 1
+    n_parts = np.where(spacing.is_decimal, n_multiples + 1, 10)
+    n_cuts = n_parts.astype(int) + 1
     first_cut = np.cumsum(n_cuts) - n_cuts  # index of each interval's first cut among all cuts
 
     # the interval of each cut, and the index of the cut in its interval from 0; all (n_cuts,)
@@ -338,7 +323,8 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     multiple = first_multiple[parent] + cut_number
     # the quotient of two exact floats is the float nearest to the decimal number
     decimal = np.where(is_inverse, multiple / scale, multiple * scale)
-    tenth = starts[parent] + widths[parent] * (cut_number / 10)
+    width_below = widths[parent] * (cut_number / 10)
+    tenth = starts[parent] + width_below
     cuts = np.where(is_decimal, decimal, tenth)
 
     # a decimal number x becomes a separate part, (just_below(x), x], and so does each right end
@@ -349,7 +335,8 @@ def split_at_decimals(intervals: IntervalMasses) -> IntervalMasses:
     parent_of_end = np.concatenate([parent, decimal_parent, interval_index, interval_index])
     is_after_start = part_ends > starts[parent_of_end]
     is_before_end = part_ends <= ends[parent_of_end]
-    part_ends = np.unique(part_ends[is_after_start & is_before_end])
+    is_inside = is_after_start & is_before_end
+    part_ends = np.unique(part_ends[is_inside])
 
     # the first part of an interval starts where the interval starts
     previous_ends = np.append(starts[:1], part_ends[:-1])
@@ -370,21 +357,6 @@ def _shrink_masses(
     The noisy fractions of each interval are shrunk towards the result of `_expected_masses` by the
     James-Stein (1961) factor. The result is projected onto nonnegative masses that sum to the mass
     of the interval.
-
-    Parameters
-    ----------
-    public_cdf : PiecewiseLinearCDF
-        Distribution function expected from the public rows.
-    heavy : IntervalMasses
-        The heavy intervals that were split.
-    noisy : ndarray of shape (n_parts,)
-        Noisy fraction of the rows in each part.
-    variance : float
-        Noise variance of each fraction.
-
-    Returns
-    -------
-    ndarray of shape (n_parts,)
     """
     parent = np.searchsorted(heavy.ends, parts.ends)
     expected = _expected_masses(public_cdf, parent, parts, noisy)
@@ -459,23 +431,9 @@ def _merge_light_parts(
 def _split_heavy_cells(grid: CDFGrid, parts: IntervalMasses, max_mass: float) -> CDFGrid:
     """Split the cells of a grid at part ends until no cell has more mass than `max_mass`.
 
-    Inside a split cell, both distribution functions follow the released masses of the parts. Both
-    functions keep their values at the ends of the old cells.
-
-    Parameters
-    ----------
-    grid : CDFGrid
-        The grid before the split.
-    parts : IntervalMasses
-        Partition that is at least as fine as the cells, with released masses.
-    max_mass : float
-        Maximum fraction of the rows in a cell that is merged from several parts.
-
-    Returns
-    -------
-    CDFGrid
-        The refined grid. Parts that contain a single float and are heavier than `max_mass` become
-        atoms.
+    Inside a split cell, both distribution functions follow the released masses of the parts and
+    keep their values at the ends of the old cells. Parts that contain a single float and are
+    heavier than `max_mass` become atoms.
     """
     old_ends = np.append(grid.edges, grid.high)
     cell_of_part = np.searchsorted(old_ends, parts.ends)

@@ -128,23 +128,9 @@ def marginal_tables(
     sizes: Attributes,
     weights: Integers | None = None,
 ) -> Integers:
-    """Count the rows in each cell of each marginal, or sum their weights.
+    """Count the rows in each cell of each marginal, or sum their weights; tables are in C order.
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_rows, n_columns)
-        Integer codes.
-    workload : sequence of tuples of int
-        The columns of each marginal.
-    sizes : tuple of int
-        Number of codes of each column.
-    weights : ndarray of int64, shape (n_rows,), optional
-        Integer weights of the rows. Their sum must be below 2^53.
-
-    Returns
-    -------
-    ndarray of int64
-        The concatenated tables in C order. Tables of disjoint sets of rows can be added.
+    Tables of disjoint sets of rows can be added. The sum of integer weights must be below 2^53.
 
     Examples
     --------
@@ -157,12 +143,15 @@ def marginal_tables(
     counts = np.zeros(boundaries[-1], dtype=np.int64)
     tables = [counts[start:stop] for start, stop in pairwise(boundaries)]  # views
     for start in range(0, len(codes), COUNT_CHUNK_ROWS):
-        rows_of_chunk = slice(start, start + COUNT_CHUNK_ROWS)
-        chunk = np.asfortranarray(codes[rows_of_chunk])
+        stop = start + COUNT_CHUNK_ROWS
+        rows_of_chunk = slice(start, stop)
+        chunk_codes = codes[rows_of_chunk]
+        chunk = np.asfortranarray(chunk_codes)
         chunk_weights = None if weights is None else weights[rows_of_chunk]
         for columns, table in zip(workload, tables, strict=True):
             # memory bandwidth is the bottleneck, so the smallest type is the fastest
-            dtype = np.uint16 if len(table) < 1 << 16 else np.int64
+            is_small = len(table) < 1 << 16
+            dtype = np.uint16 if is_small else np.int64
             cells = ravel_codes(chunk, columns, sizes, dtype)
             sums = np.bincount(cells, chunk_weights, minlength=len(table))
             table += sums.astype(np.int64)  # sums below 2^53 are exact

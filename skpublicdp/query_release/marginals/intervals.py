@@ -43,6 +43,7 @@ from skpublicdp.query_release.marginals.table import (
     SMALLEST_POSITIVE,
     MarginalEstimate,
 )
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Codes, Floats
 
 MIN_SCALE = 1e-9
@@ -105,23 +106,9 @@ def _population_prior(n_columns: int) -> Floats:
 def table_scales(
     cells: CellBatch, starts: NDArray[np.integer], effective_size: float, n_columns: int
 ) -> Floats:
-    """Return the posterior of the scale G for each table, given the measurements of all tables.
+    """Return the posterior of each table's scale G, given all measurements, (n_scales, n_tables).
 
-    Parameters
-    ----------
-    cells : CellBatch
-        Cells of all tables with `n_columns` columns, with positive independence estimates.
-    starts : ndarray of int, shape (n_tables,)
-        Index of the first cell of each table.
-    effective_size : float
-        Effective size of the public sample, in private rows.
-    n_columns : int
-        Number of columns of each table, at least 2.
-
-    Returns
-    -------
-    ndarray of shape (n_scales, n_tables)
-        Posterior probabilities of the scales in `LOG_SCALE_GRID`.
+    The cells are those of all tables with `n_columns` columns, whose first cells are at `starts`.
     """
     n_cells, n_tables = len(cells.independence_estimate), len(starts)
     table_of_cell = np.searchsorted(starts, np.arange(n_cells), side="right") - 1
@@ -151,24 +138,11 @@ def table_scales(
 def _table_log_evidence(
     cells: CellBatch, table_of_cell: Codes, n_tables: int, effective_size: float
 ) -> Floats:
-    """Return the log marginal likelihood of each table for each value of its scale G.
+    """Return the log marginal likelihood of each scale G of each table, (n_scales, n_tables).
 
     The scale g of each cell is integrated out, and the likelihood has the exponent `TEMPERATURE`.
     Each cell is weighted by the share of the noise that remains after removing the effects of the
     margins.
-
-    Parameters
-    ----------
-    cells, effective_size
-        As in `table_scales`.
-    table_of_cell : ndarray of int, shape (n_cells,)
-        Index of the table that contains each cell.
-    n_tables : int
-        Number of tables.
-
-    Returns
-    -------
-    ndarray of shape (n_scales, n_tables)
     """
     cell_given_table = _transition_matrix(CELL_DEVIATION)
     log_evidence = np.zeros((len(SHIFT_VARIANCE_GRID), n_tables))
@@ -405,12 +379,7 @@ class TablePosterior:
         """
         selected = self.cells.select(cells)
         base, public = selected.independence_estimate, selected.public
-        precision = np.divide(
-            selected.precisions,
-            selected.residual_noise_share,
-            out=np.zeros(len(base)),
-            where=selected.residual_noise_share > 0,
-        )
+        precision = ratios(selected.precisions, selected.residual_noise_share)
         weights, scale_variance = np.ones((1, len(base))), None
         if self.scales is not None:
             weights = cell_scales(selected, self.effective_size, self.scales)
@@ -432,7 +401,7 @@ class TablePosterior:
             yield NormalMixture(
                 weights=weights,
                 means=means + gain * (selected.values - means),
-                noise=np.divide(gain**2, precision, out=np.zeros(gain.shape), where=precision > 0),
+                noise=ratios(gain**2, precision),
                 prior=(1 - gain) ** 2 * variance_factor * selected.unexplained_share,
             )
 
@@ -547,15 +516,8 @@ def table_posteriors(
 ) -> dict[Attributes, TablePosterior]:
     """Return the posteriors of all tables of a fitted `MarginalModel`, by columns.
 
-    Parameters
-    ----------
-    tables_by_width : mapping of int to sequence of MarginalEstimate
-        The tables, grouped by number of columns in increasing order, since each posterior refers to
-        the posteriors of the margins.
-    effective_size, sizes : mapping
-        Effective public sample size and the posterior of this size, by number of columns.
-    is_shifted : bool
-        Whether the measurements show a shift of the public rows.
+    The tables are grouped by number of columns in increasing order, since each posterior refers to
+    the posteriors of the margins.
     """
     posteriors: dict[Attributes, TablePosterior] = {}
     for width, tables in tables_by_width.items():

@@ -55,6 +55,7 @@ from skpublicdp.query_release.marginals.zeros import (
     reconcile,
     residual_noise_share,
 )
+from skpublicdp.query_release.ratios import ratios
 from skpublicdp.typing import Floats, Mask
 
 DOMINANT_SHARE = 0.5
@@ -85,43 +86,22 @@ class MarginalModel:
 
     After each round, the noisy tables are passed to `update`, which estimates all tables. Finally,
     `make_consistent` makes all tables agree on shared columns.
-
-    Parameters
-    ----------
-    public : ndarray of int, shape (n_public, n_columns)
-        Codes of the public rows; the array may be empty.
-    sizes : tuple of int
-        Number of codes of each column.
-    workload : iterable of tuple of int
-        Columns of each table.
-    n_private : float
-        Number of private persons, which determines the sampling error.
-    trust : "auto" or float
-        Effective public sample size, or "auto" to estimate this size from the noisy answers.
-    zeros : mapping of tuple of int to ndarray of bool, optional
-        Impossible combinations of codes.
-
-    Attributes
-    ----------
-    tables : dict of tuple of int to MarginalEstimate
-        The tables and all of their margins, by columns.
-    effective_public_size : dict of int to float
-        Effective public sample size in private rows, by number of columns of a table.
     """
 
     def __init__(
         self,
-        public: NDArray[np.integer],
-        sizes: Attributes,
+        public: NDArray[np.integer],  # codes (n_public, n_columns), or no rows
+        sizes: Attributes,  # number of codes of each column
         workload: Iterable[Attributes],
-        n_private: float,
-        trust: str | float = "auto",
+        n_private: float,  # number of persons, which determines the sampling error
+        trust: str | float = "auto",  # effective public sample size, or "auto" to estimate it
         zeros: Zeros | None = None,
     ) -> None:
         self._public, self._sizes = public, sizes
         self.n_private = n_private
         self.trust = None if isinstance(trust, str) else float(trust)
         self.workload = tuple(workload)
+        # the tables and all of their margins
         self.tables = {
             columns: MarginalEstimate(columns, tuple(sizes[column] for column in columns))
             for columns in downward_closure(self.workload)
@@ -133,6 +113,7 @@ class MarginalModel:
                 table.residual_noise_share = residual_noise_share(table)
             self._link_margins(table)
             self._tables_by_width[len(columns)].append(table)
+        # in private rows, by number of columns of a table
         self.effective_public_size: dict[int, float] = {}
         self._effective_sizes: dict[int, EffectiveSizePosterior] = {}
 
@@ -243,9 +224,7 @@ class MarginalModel:
                 projection, projection_precisions = wider.project_measurement(table)
                 weighted_sum = weighted_sum + projection_precisions * projection
                 precisions = precisions + projection_precisions
-        table.values = np.divide(
-            weighted_sum, precisions, out=np.zeros(table.shape), where=precisions > 0
-        )
+        table.values = ratios(weighted_sum, precisions)
         table.precisions = precisions
 
     def _estimate_effective_size(
@@ -287,11 +266,12 @@ def _shift_evidence(
     degrees of freedom. The remaining degrees of freedom are fixed by the margins.
     """
     # if a column has a single code, margins determine the table and no cell is free
-    is_informative = (table.precisions > 0) & (table.residual_noise_share > 0)
+    noise_share = table.residual_noise_share
+    is_informative = (table.precisions > 0) & (noise_share > 0)
     squared_differences = table.residual()[is_informative] ** 2
     variances_per_shift = shift_variance_scale(table, n_public)[is_informative]
-    noise_variances = table.residual_noise_share / table.precisions[is_informative]
-    degrees_of_freedom = np.full(len(variances_per_shift), table.residual_noise_share)
+    noise_variances = noise_share / table.precisions[is_informative]
+    degrees_of_freedom = np.full(len(variances_per_shift), noise_share)
     return squared_differences, variances_per_shift, noise_variances, degrees_of_freedom
 
 
@@ -353,19 +333,7 @@ def _nearest_consistent(
 
 
 def _estimate_group(group: Sequence[MarginalEstimate], ratio: Floats) -> Floats:
-    """Return the estimated fractions of tables of equal shape, either all measured or none.
-
-    Parameters
-    ----------
-    group : sequence of MarginalEstimate
-        Tables with priors and pooled measurements.
-    ratio : ndarray of shape (n_tables, ...)
-        Weight of each cell's prior relative to the measurement.
-
-    Returns
-    -------
-    ndarray of shape (n_tables, ...)
-    """
+    """Return the estimated fractions of tables of equal shape, either all measured or none."""
     prior = np.stack([table.prior for table in group])
     margins, possible = stack_margins(group), stack_possible(group)
     is_measured = group[0].precisions.flat[0] > 0
@@ -418,18 +386,6 @@ def _follow_dominant_cells(
     other, a block of cells is empty although the product of its margins is large. In this case, all
     priors in the block err in the same direction. Therefore, common deviations are estimated first,
     mainly from precisely measured dominant cells, with less weight on the priors.
-
-    Parameters
-    ----------
-    prior, prior_variance : ndarray of shape (n_tables, ...)
-        Prior mean and variance of each cell.
-    ratio, values, precisions, margins, possible
-        As in `fit_with_fixed_margins`.
-
-    Returns
-    -------
-    ndarray of shape (n_tables, ...)
-        Adjusted prior means.
     """
     shares = np.stack([largest_shares(variance) for variance in prior_variance])
     is_dominant = shares > DOMINANT_SHARE

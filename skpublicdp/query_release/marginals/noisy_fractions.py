@@ -54,7 +54,8 @@ def binomial_bounds(
     fractions = np.asarray(noisy, float)
     noise_variances = np.asarray(variance, float)
     counts, variances = np.broadcast_arrays(fractions * n, noise_variances)
-    variances = np.maximum(variances * n**2, MIN_COUNT_NOISE_VARIANCE)
+    count_variances = variances * n**2
+    variances = np.maximum(count_variances, MIN_COUNT_NOISE_VARIANCE)
     # a lower bound follows from an upper bound on the complementary fraction
     both_counts = np.stack([counts, n - counts])  # (2, *counts.shape)
     both_counts = both_counts + CONTINUITY_CORRECTION
@@ -92,17 +93,9 @@ def _saddle_point(
 ) -> tuple[Floats, Floats]:
     """Return the success probabilities whose saddle point is `tilt`, and their lower tails.
 
-    A lower tail is the probability that a noisy sum is at most the noisy count.
-
-    K is the cumulant function of Binomial(n, p) plus noise. The saddle point solves K'(tilt) =
-    count. The tail is computed by the approximation of Lugannani and Rice (1980).
-
-    Parameters
-    ----------
-    tilt : ndarray
-        Tilts, at most 0.
-    counts, variance : ndarray of the same shape
-        Noisy counts after continuity correction, and the noise variances.
+    K is the cumulant function of Binomial(n, p) plus noise, and the saddle point solves K'(tilt) =
+    count, after continuity correction. A lower tail, the probability that a noisy sum is at most
+    the count, is computed by the approximation of Lugannani and Rice (1980).
     """
     with np.errstate(all="ignore"):  # 0/0 and overflows are replaced at the end
         # cumulant of the noise and its first two derivatives at the tilt
@@ -132,7 +125,8 @@ def _saddle_point(
     is_near_mean = standardized_tilt > -MIN_STANDARDIZED_TILT
     tail = np.where(is_near_mean, 0.5, np.clip(tail, 0, 1))
     # no fraction between 0 and 1 has this saddle point
-    is_above, is_below = tilted_fraction >= 1, tilted_fraction <= 0
+    is_above = tilted_fraction >= 1
+    is_below = tilted_fraction <= 0
     fraction = np.select([is_above, is_below], [1.0, 0.0], fraction)
     tail = np.select([is_above, is_below], [0.0, 1.0], tail)
     return fraction, tail
@@ -191,17 +185,24 @@ class Disagreement(NamedTuple):
     is_high_too_strict: NDArray[np.bool_]
 
 
+def extend_to_zero(low: Floats) -> Floats:
+    """Return lower ends, of which tiny ones are replaced by 0."""
+    return np.where(low < MIN_LOWER_END, 0, low)
+
+
 def find_disagreement(
     low: Floats, high: Floats, estimate: Floats, noisy: NoisyFractions
 ) -> Disagreement:
     """Find the cells in which the posterior and the noisy answer disagree."""
-    low = np.where(low < MIN_LOWER_END, 0, low)
     noisy_low, noisy_high = noisy.bounds(DISAGREEMENT_FAILURE * NOISE_INTERVAL_SHARE)
-    smallest, largest = np.maximum(low, noisy_low), np.minimum(high, noisy_high)
+    smallest = np.maximum(extend_to_zero(low), noisy_low)
+    largest = np.minimum(high, noisy_high)
     # an estimate of 0 is compatible with an interval that begins below one person
-    is_below = (estimate < smallest) & (smallest > 1 / noisy.persons)
+    is_positive = smallest > 1 / noisy.persons
+    is_below = is_positive & (estimate < smallest)
     is_measured = np.less(noisy.variance, MAX_NOISE_VARIANCE)
-    cells = is_measured & (is_below | (estimate > largest))
+    is_outside = is_below | (estimate > largest)
+    cells = is_measured & is_outside
     return Disagreement(cells, noisy_low > estimate, noisy_high < estimate)
 
 
@@ -213,7 +214,7 @@ def cap_by_noisy_interval(
     failure: float,
     disagreement: Disagreement,
 ) -> tuple[Floats, Floats]:
-    """Return posterior intervals after shortening them by means of the noisy answers.
+    """Return the ends of posterior intervals after shortening them by means of the noisy answers.
 
     The ends are clipped to confidence bounds from the noisy answers. The length is limited to that
     of a normal interval around the estimate. The normal interval itself is not used, since it would
@@ -222,41 +223,28 @@ def cap_by_noisy_interval(
     If the posterior and the noisy answer disagree, the interval contains the confidence interval
     from the noisy answer and the posterior interval. The latter is clipped only by bounds that
     contain the estimate, and the length is not limited.
-
-    Parameters
-    ----------
-    low, high : ndarray of shape (n,)
-        Ends of the posterior intervals.
-    estimate : ndarray of shape (n,)
-        Released fractions, which remain within the intervals.
-    noisy : NoisyFractions
-        Noisy answers for the same cells.
-    failure : float
-        Failure probability of each posterior interval.
-    disagreement : Disagreement
-        The cells in which posterior and noisy answer disagree, independent of `failure`.
-
-    Returns
-    -------
-    low, high : ndarray of shape (n,)
-        Ends of the intervals after shortening.
     """
-    low = np.where(low < MIN_LOWER_END, 0, low)
+    low = extend_to_zero(low)
     # these bounds fail much more rarely, so clipping hardly reduces coverage
     noisy_low, noisy_high = noisy.bounds(failure * NOISE_INTERVAL_SHARE)
-    clipped_low, clipped_high = np.maximum(low, noisy_low), np.minimum(high, noisy_high)
+    clipped_low = np.maximum(low, noisy_low)
+    clipped_high = np.minimum(high, noisy_high)
 
     direct_low, direct_high = noisy.bounds(failure / 2)
-    union_low = np.minimum(direct_low, np.where(disagreement.is_low_too_strict, low, clipped_low))
-    union_high = np.maximum(
-        direct_high, np.where(disagreement.is_high_too_strict, high, clipped_high)
-    )
+    compatible_low = np.where(disagreement.is_low_too_strict, low, clipped_low)
+    compatible_high = np.where(disagreement.is_high_too_strict, high, clipped_high)
+    union_low = np.minimum.reduce([direct_low, compatible_low, estimate])
+    union_high = np.maximum.reduce([direct_high, compatible_high, estimate])
 
-    low, high = np.minimum(clipped_low, estimate), np.maximum(clipped_high, estimate)
-    max_length = np.minimum(noisy.length(estimate, failure), 1)
-    shrinkage = np.minimum(max_length / np.maximum(high - low, SMALLEST_POSITIVE), 1)
+    low = np.minimum(clipped_low, estimate)
+    high = np.maximum(clipped_high, estimate)
+    noisy_length = noisy.length(estimate, failure)
+    max_length = np.minimum(noisy_length, 1)
+    length = np.maximum(high - low, SMALLEST_POSITIVE)
+    shrinkage = np.minimum(max_length / length, 1)
     low = estimate - shrinkage * (estimate - low)
     high = estimate + shrinkage * (high - estimate)
-    low = np.where(disagreement.cells, np.minimum(union_low, estimate), low)
-    high = np.where(disagreement.cells, np.maximum(union_high, estimate), high)
-    return np.where(low < MIN_LOWER_END, 0, low), high
+    is_union = disagreement.cells
+    low = np.where(is_union, union_low, low)
+    high = np.where(is_union, union_high, high)
+    return extend_to_zero(low), high

@@ -50,25 +50,9 @@ N_GRADIENT_STEPS = 300
 def allocate_budget(model: MarginalModel, precision: float, power: int) -> Floats:
     """Return each table's share of the budget, computed by multiplicative gradient descent.
 
-    The objective is the sum of the expected posterior variances of all cells. The cells of each
-    table are weighted by the number of workload marginals that contain the table. The objective
-    depends only on public and released numbers.
-
-    Parameters
-    ----------
-    model : MarginalModel
-        The model, fitted to the measurements of the first round.
-    precision : float
-        Inverse noise variance of each cell of a table that receives the entire budget.
-    power : int
-        Exponent of the precision: a table that receives the share s has s**power times the
-        precision given by the entire budget. The exponent is 1 for Gaussian noise and 2 for Laplace
-        noise.
-
-    Returns
-    -------
-    ndarray of shape (n_tables,)
-        The shares, which sum to 1.
+    The objective is the sum of the expected posterior variances of all cells, weighted by the
+    number of workload marginals that contain the table. A table with the share s has s**power times
+    the `precision` of the entire budget: the power is 1 for Gaussian noise and 2 for Laplace noise.
     """
     tables = list(model.tables.values())
     n_tables = len(tables)
@@ -99,18 +83,20 @@ def _bin_cells(model: MarginalModel) -> tuple[Floats, Floats, Floats, Codes]:
     the number of marginals in the workload that contain the table, and the index of the table.
     """
     n_uses = Counter(margin for columns in model.workload for margin in downward_closure([columns]))
-    variances, precisions, weights, table_indices = [], [], [], []
+    bins = []
     for i, table in enumerate(model.tables.values()):
         variance = table.prior_variance().ravel()
         precision = table.precisions.ravel()
         increasing = np.argsort(variance, kind="stable")
         n_bins = min(N_VARIANCE_BINS, len(variance))
+        n_uses_of_table = n_uses[table.columns]
         for cells in np.array_split(increasing, n_bins):
-            variances.append(variance[cells].mean())
-            precisions.append(precision[cells].mean())
-            weights.append(float(len(cells) * n_uses[table.columns]))
-            table_indices.append(i)
-    return np.array(variances), np.array(precisions), np.array(weights), np.array(table_indices)
+            mean_variance = variance[cells].mean()
+            mean_precision = precision[cells].mean()
+            weight = float(len(cells) * n_uses_of_table)
+            bins.append((mean_variance, mean_precision, weight, i))
+    variances, precisions, weights, table_indices = map(np.array, zip(*bins, strict=True))
+    return variances, precisions, weights, table_indices
 
 
 def _transfer_matrix(tables: Sequence[MarginalEstimate], noise: float) -> sp.csr_matrix:
@@ -309,26 +295,8 @@ def release_tables(
 ) -> MarginalRelease:
     """Release marginals of private rows, given a function that counts the rows.
 
-    Parameters
-    ----------
-    count : callable
-        Function that returns the result of `marginal_tables` for the private rows, given the
-        columns of each table.
-    n_private : int
-        Number of private rows.
-    public : ndarray of int, shape (n_public, n_columns)
-        Codes of the public rows; the array may be empty.
-    sizes, workload, ledger, trust
-        As in `release_marginals`.
-    weight_totals : WeightTotals, optional
-        Released totals of the weights, if `count` sums integer row weights.
-    zeros : mapping of tuple of int to ndarray of bool, optional
-        Impossible combinations of codes. Their cells are not measured and have the fraction 0.
-
-    Returns
-    -------
-    MarginalRelease
-        The released tables.
+    If `count` sums integer row weights, `weight_totals` are their released totals. The cells of
+    `zeros` are impossible: they are not measured and have the fraction 0.
     """
     workload = check_workload(workload, sizes)
     if n_private == 0:
@@ -479,23 +447,11 @@ def _plan_first_round(
 ) -> tuple[Fraction, dict[Attributes, Fraction]]:
     """Return the first round's share of the budget, and the share of the round for each table.
 
-    The round is split evenly over the measured tables, and other tables receive a share of 0.
-
-    The round receives the share at which the noise variance of a count equals n, since the sampling
-    variance is of the same order. With Gaussian noise, all tables are measured, since the
-    precisions of both rounds add up. With Laplace noise, only single columns are measured, since
-    half of a Laplace budget gives only a quarter of the precision.
-
-    Parameters
-    ----------
-    model : MarginalModel
-        Model, of which only the columns of the tables are used.
-    noise : Gaussian or Pure
-        The whole budget.
-    ledger : Ledger
-        Privacy ledger, which provides the number of rows per person. Nothing is charged.
-    units : _RowUnits
-        Units of the tables.
+    The round is split evenly over the measured tables. It receives the share at which the noise
+    variance of a count equals n, since the sampling variance is of the same order. With Gaussian
+    noise, all tables are measured, since the precisions of both rounds add up. With Laplace noise,
+    only single columns are measured, since half of a Laplace budget gives only a quarter of the
+    precision.
     """
     is_gaussian = isinstance(noise, Gaussian)
     is_measured = {columns: is_gaussian or len(columns) == 1 for columns in model.tables}

@@ -93,15 +93,6 @@ def shrink_to_margins(
     The rows of the result, of shape (3, n_cells), are the prior mean, the variance factor (the
     prior variance divided by the mean and the unexplained share), and the weight of the prior
     relative to the measurement, which is infinite for an unmeasured cell.
-
-    Parameters
-    ----------
-    cells : CellBatch
-        Cells of all tables with a given number of columns.
-    starts : ndarray of int, shape (n_tables,)
-        Index of the first cell of each table.
-    effective_size : float
-        Effective size of the public sample, in private rows.
     """
     n_cells = len(cells.independence_estimate)
     cells = cells._replace(
@@ -125,17 +116,6 @@ def _fit_table_mixtures(
     """Return the distribution of the scale g in each table, shape (n_scales, n_tables).
 
     The mixture over all tables is fitted first and serves as the prior of each table's mixture.
-
-    Parameters
-    ----------
-    cells : CellBatch
-        Cells of all tables, with positive independence estimates.
-    table_of_cell : ndarray of int, shape (n_cells,)
-        Index of the table that contains each cell, in nondecreasing order.
-    n_tables : int
-        Number of tables.
-    effective_size : float
-        Effective size of the public sample, in private rows.
     """
     n_cells = len(table_of_cell)
     n_training_cells = min(n_cells, MAX_TRAINING_CELLS)
@@ -164,15 +144,6 @@ def _average_over_scales(
 
     Each scale has a separate prior mean. Means are weighted by the posterior of the scale and by
     the prior's weight in the estimate of the cell.
-
-    Parameters
-    ----------
-    cells : CellBatch
-        Cells with positive independence estimates.
-    mixture_of_cell : ndarray of shape (n_scales, n_cells)
-        Mixture over g for the table that contains each cell.
-    effective_size : float
-        Effective size of the public sample, in private rows.
     """
     log_likelihoods = log_likelihood(cells, effective_size)
     weights = np.exp(log_likelihoods - log_likelihoods.max(axis=0)) * mixture_of_cell
@@ -196,23 +167,10 @@ def _average_over_scales(
 def _fit_mixture(
     likelihood: Floats, ends: NDArray[np.integer], prior: Floats, max_iter: int
 ) -> Floats:
-    """Fit the distribution of the scale g in each group of cells by expectation maximisation.
+    """Return the distribution of the scale g in each group of adjacent cells, (n_scales, n_groups).
 
-    Parameters
-    ----------
-    likelihood : ndarray of shape (n_scales, n_cells)
-        Likelihood of each g, up to a factor per cell. The cells of a group must be adjacent.
-    ends : ndarray of int, shape (n_groups,)
-        Index that follows the last cell of each group.
-    prior : ndarray of shape (n_scales, n_groups)
-        Initial mixture, which is also the mean of its Dirichlet prior with weight
-        `PRIOR_PSEUDO_CELLS`.
-    max_iter : int
-        Maximum number of iterations of the algorithm.
-
-    Returns
-    -------
-    ndarray of shape (n_scales, n_groups)
+    It is fitted by expectation maximisation. The prior is the initial mixture, and the mean of its
+    Dirichlet prior with weight `PRIOR_PSEUDO_CELLS`.
     """
     mixture = prior
     counts = np.diff(ends, prepend=0)
@@ -235,24 +193,11 @@ def _fit_mixture(
 
 
 def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
-    """Return the log-likelihood of each scale g, given a cell's public and measured fractions.
-
-    The log-likelihood is exact up to one constant per cell.
+    """Return the log-likelihood of each scale g, up to a constant per cell, (n_scales, n_cells).
 
     Public counts are negative binomial around the independence estimate: Poisson counts whose mean
     has a gamma distribution. Measured values are normally distributed around their mean given the
     public counts.
-
-    Parameters
-    ----------
-    cells : CellBatch
-        Cells with positive independence estimates.
-    effective_size : float
-        Effective public sample size, which is 0 without public rows.
-
-    Returns
-    -------
-    ndarray of shape (n_scales, n_cells)
     """
     base = cells.independence_estimate
     factor = DEVIATION_SCALES * np.sqrt(base)  # variance factors, (n_scales, n_cells)
@@ -273,7 +218,8 @@ def log_likelihood(cells: CellBatch, effective_size: float) -> Floats:
     variance = prior_variance * cells.unexplained_share + noise
     squared_deviation = (cells.values - expected) ** 2
     normal = -0.5 * (squared_deviation / variance + np.log(variance))
-    return np.where(is_free, public_log_likelihood, 0) + np.where(is_measured, normal, 0)
+    normal = np.where(is_measured, normal, 0)
+    return np.where(is_free, public_log_likelihood, 0) + normal
 
 
 def prior_given_public(
@@ -297,21 +243,6 @@ def _public_log_likelihood(
 
     A count is Poisson with mean effective_size · q. The fraction q has a gamma distribution with
     mean b (`base`) and variance factor · b.
-
-    Parameters
-    ----------
-    count : ndarray of shape (n_cells,)
-        Effective number of public rows in each cell, without rounding.
-    base : ndarray of shape (n_cells,)
-        Independence estimates, positive.
-    factor : ndarray of shape (n_scales, n_cells)
-        Variance factor of each cell for each scale g.
-    effective_size : float
-        Effective public sample size, positive.
-
-    Returns
-    -------
-    ndarray of shape (n_scales, n_cells)
     """
     gamma_shape = base / np.maximum(factor, 1e-30)  # the scale 0 has a factor of 0
     odds = effective_size * factor
@@ -407,23 +338,7 @@ def set_single_column_priors(
 
 
 def set_shrunk_priors(tables: Sequence[MarginalEstimate], effective_size: float) -> list[Floats]:
-    """Set the priors of tables by empirical Bayes shrinkage towards their independence estimates.
-
-    See `shrink_to_margins`.
-
-    Parameters
-    ----------
-    tables : sequence of MarginalEstimate
-        All tables with a given number of columns, at least 2.
-    effective_size : float
-        Effective size of the public sample, in private rows.
-
-    Returns
-    -------
-    list of ndarray
-        Weight of each cell's prior relative to the measurement, which is infinite for an unmeasured
-        cell.
-    """
+    """Set priors by `shrink_to_margins`, and return the weights of the priors of each table."""
     n_cells = [table.independence_estimate.size for table in tables]
     batch = CellBatch(
         independence_estimate=_concatenated(tables, "independence_estimate"),

@@ -85,23 +85,8 @@ def fit_with_fixed_margins(
 ) -> Floats:
     """Return the tables with given margins that are nearest to both a prior and noisy values.
 
-    Parameters
-    ----------
-    prior : ndarray of shape (n_tables, ...)
-        Prior fractions, positive.
-    ratio : ndarray of shape (n_tables, ...)
-        Weight r of the prior relative to the cell's noisy value, as a fraction of the rows.
-    values, precisions : ndarray of shape (n_tables, ...)
-        Noisy fractions y, and the inverse variances W, which are positive.
-    margins : sequence of ndarray
-        As in `ipf`.
-    possible : ndarray of bool, shape (n_tables, ...), optional
-        Cells that are possible. All other cells of the result are 0.
-
-    Returns
-    -------
-    ndarray of shape (n_tables, ...)
-        The t ≥ 0 that minimises Σ W (r t log(t / prior) - r t + (t - y)² / 2) under the margins.
+    The result is the t ≥ 0 that minimises Σ W (r t log(t / prior) - r t + (t - y)² / 2) under the
+    margins, where r is the `ratio`, y the values and W the precisions. Impossible cells are 0.
 
     Notes
     -----
@@ -437,11 +422,6 @@ class MarginalEstimate:
         diag(P + w) - P Pᵀ / ΣP. The weights are C⁻¹ p (Sherman-Morrison formula). The margin is
         Σ(weight · value) / Σ(weight · p), with the precision Σ(weight · p). As P grows, the weights
         become equal, i.e. the estimate approaches a plain sum.
-
-        Parameters
-        ----------
-        noise : float
-            Noise variance w.
         """
         axes = self.axes_without(target.columns)
         fractions = np.maximum(self.estimate, MIN_FRACTION)

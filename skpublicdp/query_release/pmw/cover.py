@@ -138,29 +138,16 @@ class CoverIndex:
 class ExplicitCover(QueryCover):
     """Cover with explicit lists of queries and cells, and a matrix of the cells of each query.
 
-    Parameters
-    ----------
-    holds : callable
-        Function that indicates which queries hold for which rows, shape (n_queries, n_rows).
-    cover : ndarray
-        Queries of the cover.
-    candidates : ndarray of shape (n_rows, n_features)
-        Rows whose cells are listed. A row in an unlisted cell is assigned to the listed cell with
-        the fewest differing answers.
-    holdout : ndarray of shape (m, n_features), optional
-        Public rows that are independent of the cover and of the candidates. These rows serve to
-        estimate the fraction of rows assigned to other cells, and the bound `disagreement`. If
-        None, all cells are listed.
-    points : ndarray of shape (n_points, n_features), optional
-        Points on which each query of the class agrees with some member of the cover. If None, the
-        cover contains the entire class.
-    disagreement : float, optional
-        Bound on the fraction of held-out rows on which a query and its nearest member differ.
+    The cells are those of the candidates. A row in another cell is assigned to the cell with the
+    fewest differing answers. The held-out public rows, which are independent of the cover and of
+    the candidates, estimate the fraction of these rows. On the points, each query of the class
+    agrees with some member of the cover; without points, the cover is the entire class. The
+    `disagreement` bounds the fraction of held-out rows on which a query and its member differ.
     """
 
     def __init__(
         self,
-        holds: RowPredicate,
+        holds: RowPredicate,  # (n_queries, n_rows)
         cover: NDArray[Any],
         candidates: Floats,
         holdout: Floats | None = None,
@@ -272,18 +259,6 @@ def _match_columns(reference: NDArray[np.bool_], columns: NDArray[np.bool_]) -> 
 
     Identical columns are found by hashing, and Hamming distances are computed only for the
     remaining columns.
-
-    Parameters
-    ----------
-    reference : ndarray of bool, shape (n_bits, n_reference)
-        The distinct columns to search.
-    columns : ndarray of bool, shape (n_bits, n_columns)
-        Columns to match.
-
-    Returns
-    -------
-    ndarray of int, shape (n_columns,)
-        Index of the reference column that differs in the fewest bits.
     """
     unknown = -1  # no reference column is equal
     index_of = {key: i for i, key in enumerate(_packed_columns(reference))}
@@ -324,31 +299,9 @@ CELL_REDUCTION = 16
 class QuantileAxis:
     """Numeric column divided into cells, and the ranges of cells that queries select.
 
-    The column is cut between all public values, or at quantiles if there are too many values.
-
-    Parameters
-    ----------
-    column : ndarray of shape (m,)
-        Public values.
-    n_ends : int
-        Number of ends of a range that can vary: 2 for arbitrary ranges of cells, 1 for ranges that
-        start at the first cell, and 0 for single cells.
-    max_cells : int
-        Maximum number of cells.
-
-    Attributes
-    ----------
-    cuts : ndarray of shape (n_cells - 1,)
-        Upper ends of all cells except the last one. Each upper end belongs to its cell.
-    representatives : ndarray of shape (n_cells,)
-        A public value in each cell.
-    n_ranges : int
-        Number of ranges.
-    max_skipped_rows : int
-        Maximum number of public rows between a value and the nearest cut, which is 0 if there is a
-        cut between all values.
-    max_skipped_share : float
-        `max_skipped_rows` as a fraction of the public rows.
+    The column is cut between all public values, or at quantiles if there are too many values. The
+    number of ends that can vary is 2 for arbitrary ranges of cells, 1 for ranges that start at the
+    first cell, and 0 for single cells.
     """
 
     def __init__(self, column: NDArray[Any], n_ends: int, max_cells: int) -> None:
@@ -361,8 +314,11 @@ class QuantileAxis:
         )  # of each gap, an index of cut_gaps
         nearest_gap = cut_gaps[nearest_cut]
         n_skipped = np.abs(rows_below - rows_below[nearest_gap])
+        # upper ends of all cells except the last one, each of which belongs to its cell
         self.cuts = _midpoints(values, cut_gaps[1:-1])
+        # a public value in each cell
         self.representatives = _median_values(values, share_below, cut_gaps)
+        # maximum number of public rows between a value and the nearest cut
         self.max_skipped_rows = int(n_skipped.max())
         self.max_skipped_share = self.max_skipped_rows / len(column)
         self.n_ends = n_ends
@@ -467,15 +423,7 @@ def _nearest(sorted_values: Floats, targets: Floats) -> Codes:
 
 
 class BoxQueryCover(QueryCover):
-    """Cover of box queries, each of which is a product of one range of cells per column.
-
-    Parameters
-    ----------
-    X_public : ndarray of shape (m, n_features)
-        Public rows.
-    n_ends : int
-        Number of ends of a range that can vary, 1 or 2.
-    """
+    """Cover of box queries, each of which is a product of one range of cells per column."""
 
     rows_error = 0.0  # each box has the rows of a member within the same radius
 
@@ -555,11 +503,6 @@ class ProductCover(QueryCover):
     The cells form the grid of all columns and are not listed explicitly. Since each update involves
     only one column, multiplicative weights on the grid remain a product of weights on the columns.
     There is one block of weights per column.
-
-    Parameters
-    ----------
-    axes : sequence of QuantileAxis
-        The columns.
     """
 
     # half a row for each end of a range of cells, in addition to `BoxQueryCover.rows_error`
@@ -600,7 +543,8 @@ class ProductCover(QueryCover):
         incidence = np.zeros(self.size)
         column_cells = incidence[self.starts[column] :]  # a view
         range_index = query - int(self._query_starts[column])
-        column_cells[self.axes[column].cell_slice(range_index)] = 1
+        cells = self.axes[column].cell_slice(range_index)
+        column_cells[cells] = 1
         return incidence
 
     def find(self, columns: Codes, low: Floats, high: Floats) -> Codes:
@@ -631,7 +575,8 @@ class ProductCover(QueryCover):
             cells = np.minimum(cells, len(cumulative) - 1)
             representatives = self.axes[column].representatives[cells]
             rows[:, column] = generator.permutation(representatives)
-        return rows, np.full(n_rows, 1 / n_rows)
+        equal_weights = np.full(n_rows, 1 / n_rows)
+        return rows, equal_weights
 
 
 Signs = NDArray[np.bool_]
@@ -661,25 +606,6 @@ class HalfspaceDichotomies:
     The halfspaces of one dichotomy form a cone in the space of normals and offsets. The extreme
     rays of the cone are hyperplanes through d independent points in d dimensions. The sum of these
     rays lies in the interior of the cone.
-
-    Parameters
-    ----------
-    points : ndarray of shape (n_points, n_features)
-        Distinct points to be divided by halfspaces.
-
-    Attributes
-    ----------
-    points : ndarray of shape (n_points, n_features)
-        The points.
-    centre, basis : ndarray
-        Parameters of coordinates in which the points span the space: (x - centre) @ basis.
-    planes : ndarray of shape (n_planes, dimension + 1)
-        Normals and negative offsets, in these coordinates, of all hyperplanes spanned by the
-        points.
-    signs : ndarray of bool, shape (n_dichotomies, n_points)
-        The dichotomies, each of which indicates whether each point is in the halfspace.
-    bounds_positive, bounds_negative : ndarray of bool, shape (n_dichotomies, n_planes)
-        Whether the positive or the negative side of a hyperplane is an extreme ray of the cone.
     """
 
     def __init__(self, points: Floats) -> None:
@@ -690,7 +616,9 @@ class HalfspaceDichotomies:
         standardized = (points - self.centre) / scale
         _, widths, axes = np.linalg.svd(standardized, full_matrices=False)
         is_spanned = widths > ON_PLANE_TOLERANCE * len(points)
+        # the points span the space of the coordinates (x - centre) @ basis
         self.basis = (axes[is_spanned] / scale).T
+        # normals and negative offsets in these coordinates, (n_planes, dimension + 1)
         self.planes = _planes_through(self._homogeneous(points))
         sides = self._sides(points)  # (n_points, n_planes)
         dichotomies = {}
@@ -702,9 +630,10 @@ class HalfspaceDichotomies:
                     dichotomies[dichotomy.tobytes()] = dichotomy
         if not self.basis.size:  # a single point, or points that are equal up to the tolerance
             dichotomies = {sign: np.full(len(points), sign) for sign in (True, False)}
-        self.signs = np.array(list(dichotomies.values()))
+        self.signs = np.array(list(dichotomies.values()))  # (n_dichotomies, n_points)
         agreement = np.where(self.signs, 1, -1) @ sides
         n_off_plane = np.abs(sides).sum(axis=0)
+        # whether a side of a plane is an extreme ray of the cone, (n_dichotomies, n_planes)
         self.bounds_positive = agreement == n_off_plane
         self.bounds_negative = agreement == -n_off_plane
 
@@ -739,14 +668,10 @@ class HalfspaceDichotomies:
         return float(np.max(n_undetermined) / max(1, len(rows)))
 
     def undetermined(self, rows: Floats) -> Signs:
-        """Return the rows on which two halfspaces of the same dichotomy may differ.
+        """Indicate rows on which two halfspaces of a dichotomy may differ, (n_dichotomies, n_rows).
 
         All halfspaces of a dichotomy agree on the points themselves, and on every row that all
         hyperplanes bounding the dichotomy place on the same side.
-
-        Returns
-        -------
-        ndarray of bool, shape (n_dichotomies, n_rows)
         """
         is_equal = (rows[:, None] == self.points).all(axis=2)  # (n_rows, n_points)
         is_point = is_equal.any(axis=1)
@@ -788,19 +713,10 @@ def _dichotomies_on_plane(points: Floats, dimension: int) -> Signs:
 
 
 def _planes_through(homogeneous: Floats) -> Floats:
-    """Return the distinct hyperplanes through d points, where d is the dimension of the space.
+    """Return the distinct hyperplanes through d points in d dimensions, as unit vectors.
 
-    Two hyperplanes are considered equal if every point lies on the same side of both hyperplanes.
-
-    Parameters
-    ----------
-    homogeneous : ndarray of shape (n_points, dimension + 1)
-        Points with a final coordinate of 1.
-
-    Returns
-    -------
-    ndarray of shape (n_planes, dimension + 1)
-        Unit vectors that are orthogonal to the points on the hyperplane.
+    Points have a final coordinate of 1. Two hyperplanes are considered equal if every point lies on
+    the same side of both hyperplanes.
     """
     dimension = homogeneous.shape[1] - 1
     if not dimension:
@@ -813,9 +729,10 @@ def _planes_through(homogeneous: Floats) -> Floats:
     sides = _signs(homogeneous @ planes.T).T
     # the orientation of a plane is arbitrary, so the first point off the plane is made positive
     first_off_plane = (sides != 0).argmax(axis=1)
-    orientation = sides[np.arange(len(sides)), first_off_plane]
-    planes = planes * orientation[:, None]
-    _, first_index = np.unique(sides * orientation[:, None], axis=0, return_index=True)
+    orientation = sides[np.arange(len(sides)), first_off_plane, None]  # (n_planes, 1)
+    planes = planes * orientation
+    oriented_sides = sides * orientation
+    _, first_index = np.unique(oriented_sides, axis=0, return_index=True)
     return planes[np.sort(first_index)]
 
 
@@ -825,19 +742,10 @@ def _signs(values: Floats) -> Integers:
 
 
 def choose_points(rows: Floats, n_points: int, generator: np.random.Generator) -> Floats:
-    """Choose points whose dichotomies leave few rows undetermined, and return them.
+    """Return up to `n_points` of the distinct rows, whose dichotomies leave few rows undetermined.
 
     The first third of the points are random rows. Each further point is a row in the largest
     undetermined region, chosen to belong to as many large undetermined regions as possible.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows, n_features)
-        Distinct public rows.
-    n_points : int
-        Maximum number of points.
-    generator : Generator
-        Generator that draws the first points and the rows used to compare points.
     """
     rows = generator.permutation(rows)
     n_first = min(len(rows), max(rows.shape[1] + 1, n_points // 3))
@@ -865,20 +773,7 @@ class HalfspaceQueryCover(ExplicitCover):
 
     The cells are represented by public rows and by random points between a row and its neighbours.
     Each row is assigned to the nearest cell. The errors due to halfspaces that separate a row from
-    its cell are estimated on public rows that are independent of the cover.
-
-    Parameters
-    ----------
-    holds : callable
-        Function that indicates which halfspaces hold for which rows, shape (n_queries, n_rows).
-    dichotomies : HalfspaceDichotomies
-        The dichotomies of the chosen points.
-    rows : ndarray of shape (n_rows, n_features)
-        Distinct public rows.
-    holdout : ndarray of shape (m, n_features)
-        Public rows that are independent of `dichotomies` and `rows`.
-    generator : Generator
-        Generator that draws the random cells.
+    its cell are estimated on held-out rows, which are independent of `dichotomies` and `rows`.
     """
 
     def __init__(

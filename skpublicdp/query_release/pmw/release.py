@@ -53,15 +53,7 @@ PMW_PROOF = "docs/proofs/multiplicative_weights.md"
 def release_pmw(
     estimator: Any, queries: QueryClass, rows: Dataset, ledger: Ledger
 ) -> FittedRelease:
-    """Release queries by algorithm A_PAP, Algorithm 3 of Bassily et al. (2020).
-
-    Parameters
-    ----------
-    estimator : PAPQueryRelease
-        Estimator whose parameters `alpha`, `beta`, `delta` and `n_jobs` are used.
-    queries : QueryClass
-        The class, bound to the schema.
-    """
+    """Release queries by algorithm A_PAP, Algorithm 3 of Bassily et al. (2020)."""
     # shuffle, because the cover splits the public rows and their order may be informative
     X_public = np.random.default_rng(0).permutation(rows.X_public)
     if isinstance(queries, HalfspaceQueries):
@@ -250,23 +242,8 @@ def plan_rounds(
 def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger: Ledger) -> Floats:
     """Return cell weights whose answers to all queries approximate the private answers.
 
-    The weights are computed by private multiplicative weights and averaged over the rounds.
-
-    Parameters
-    ----------
-    counts : ndarray of int64, shape (n_queries,)
-        Number of private rows for which each query holds, which is used only in the draws.
-    n : int
-        Number of private rows.
-    cover : QueryCover
-        The cover and its cells.
-    plan : RoundPlan
-        Number of rounds, budget and learning rate.
-
-    Returns
-    -------
-    ndarray of shape (cover.size,)
-        Average weights over the rounds, which sum to 1 in each block.
+    The weights are computed by private multiplicative weights and averaged over the rounds. The
+    counts of the private rows are used only in the draws.
     """
     log_weights = np.zeros(cover.size)
     average = np.zeros(cover.size)
@@ -284,7 +261,8 @@ def run_pmw(counts: Integers, n: int, cover: QueryCover, plan: RoundPlan, ledger
         family = Leaf(np.concatenate([-deficit, deficit]))
         option = int(ledger.draw(family, event, 1, name=WORST_QUERY, proof=PMW_PROOF))
         # lower scores have higher probability, and -deficit comes first
-        is_too_low, query = option < len(counts), option % len(counts)
+        is_too_low = option < len(counts)
+        query = option % len(counts)
         step = plan.rate if is_too_low else -plan.rate
         log_weights += step * cover.incidence_row(query)
     return average

@@ -279,19 +279,8 @@ class QueryClass(BaseEstimator, ABC):
     def _as_floats(self, Q: Any, shape: tuple[int, ...], entries: str) -> Floats:
         """Return encoded queries as an array of floats, shape (n_queries, *shape).
 
-        Parameters
-        ----------
-        Q : array-like
-            Queries. One-dimensional input is accepted if `shape` is (1,).
-        shape : tuple of int
-            Shape of one query.
-        entries : str
-            Description of a query's entries for use in error messages.
-
-        Raises
-        ------
-        ValueError
-            If `Q` contains no numbers, has another shape, or contains NaN.
+        A ValueError, which describes the `entries` of a query, is raised for NaN and for other
+        shapes. One-dimensional input is accepted if `shape` is (1,).
         """
         name = type(self).__name__
         try:

@@ -41,14 +41,8 @@ def read_combined(
 ) -> list[CombinedQuery]:
     """Return the codes that satisfy each query, given an object for each query and column.
 
-    Parameters
-    ----------
-    table : ndarray of object, shape (n_queries, n_columns)
-        For each column, a single value, a list of values, a range, or None for any value.
-    cuts : sequence of ndarray or None
-        Cuts between the bins of each numeric column.
-    encode : callable
-        Function that returns the codes of a table without lists and ranges, or `wildcard`.
+    An object is a value, a list of values, a range, or None for any value. The function `encode`
+    returns the codes of a table without lists and ranges, or `wildcard`.
     """
     n_queries, n_columns = table.shape
 
@@ -160,9 +154,11 @@ def _first_inside(end: float, is_included: bool, column: Column) -> float:
 
 def _category_codes(ends: Ends, column: Column) -> list[int]:
     """Return the codes of the categories between two, in the declared order of the column."""
-    order = [str(column.names[code]) for code in column.display_order[: len(column.values)]]
+    codes = column.display_order[: len(column.values)]
+    order = [str(column.names[code]) for code in codes]
     named = [None if end is None else str(end) for end in (ends.low, ends.high)]
-    if not column.declared_order or any(name not in [None, *order] for name in named):
+    is_unknown = any(name not in [None, *order] for name in named)
+    if is_unknown or not column.declared_order:
         raise ValueError(
             f"A pair or a slice means a range, but column {column.name} has no numbers and no "
             "declared order of categories, or the range has an end that is not a category. Pass a "
@@ -177,12 +173,13 @@ def expand(
     queries: Sequence[CombinedQuery], n_columns: int, wildcard: int
 ) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
     """Return the cells of all queries, and the position of the first cell of each query."""
-    cells, starts, n_cells = [], [], 0
+    blocks = []
     for query in queries:
-        codes = np.array(list(product(*(member.tolist() for member in query.values()))))
-        block = np.full((max(len(codes), 1), n_columns), wildcard)
-        block[:, list(query)] = codes.reshape(len(block), len(query))
-        starts.append(n_cells)
-        n_cells += len(block)
-        cells.append(block)
-    return np.concatenate(cells).astype(np.int64), np.array(starts)
+        combinations = list(product(*query.values()))
+        codes = np.array(combinations)
+        block = np.full((len(codes), n_columns), wildcard)
+        block[:, list(query)] = codes
+        blocks.append(block)
+    sizes = np.array([len(block) for block in blocks])
+    starts = np.cumsum(sizes) - sizes
+    return np.concatenate(blocks).astype(np.int64), starts

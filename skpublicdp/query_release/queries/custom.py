@@ -93,8 +93,10 @@ class CustomQueries(QueryClass):
         units = np.empty(numbers.shape, dtype=np.int64)
         for row, position in enumerate(positions):
             low, high = self._ranges[position].tolist()
-            filled = np.where(np.isnan(numbers[row]), low, numbers[row])
-            units[row] = to_units(filled, low, high) + UNITS
+            is_missing = np.isnan(numbers[row])
+            filled = np.where(is_missing, low, numbers[row])
+            shifted = to_units(filled, low, high)
+            units[row] = shifted + UNITS
         return units
 
     def from_shares(self, Q: NDArray[Any], shares: Floats) -> Floats:

@@ -102,7 +102,8 @@ class HalfspaceQueries(QueryClass):
     def holds(self, Q: ArrayLike, X: Floats) -> Answers:
         """Indicate whether each row is in each halfspace, shape (n_queries, n)."""
         Q = self._validated(Q, X.shape[1])
-        normals, offsets = Q[:, :-1], Q[:, -1:]
+        normals = Q[:, :-1]
+        offsets = Q[:, -1:]
         n_queries, n_features = normals.shape
         answers = np.empty((n_queries, len(X)), dtype=bool)
         block_size = max(1, SIDE_BLOCK // max(1, n_queries))

@@ -498,22 +498,9 @@ def read_cells(
 ) -> Integers:
     """Return the user's queries about cells of tables as codes of bins and categories.
 
-    Parameters
-    ----------
-    table : ndarray of object, shape (n_queries, n_columns)
-        A value for each column that a query restricts. None or a missing value means any value.
-    bins : Bins
-        The bins of numeric columns.
-    wildcard : int
-        The code for any value.
-    names : mapping of int to sequence
-        Names of the bins of each numeric column, by position. A query may contain such a name
-        instead of a number.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_queries, n_columns)
-        Codes of bins and categories, or `wildcard`.
+    A query has an object for each column. None or a missing value means any value, with the code
+    `wildcard`. A number may be replaced by the name of its bin, which is among the column's
+    `names`.
     """
     codes = np.full(table.shape, wildcard)
     for position, column in enumerate(schema.columns):
