@@ -225,15 +225,21 @@ def _predict_differences(
 
     def weights(rows: Codes) -> Floats:
         """Return the weights of the regressors, fitted to the given rows, shape (k, q)."""
-        x, y = regressors[:, rows], targets[:, rows]
+        x = regressors[:, rows]
         x = x - x.mean(axis=1, keepdims=True)
-        covariance = observed.public_factor * x.transpose(0, 2, 1) @ x / len(rows) + noise
+        y = targets[:, rows]
+        y = y - y.mean(axis=1, keepdims=True)
+        transposed = x.transpose(0, 2, 1)
+        covariance = observed.public_factor * transposed @ x / len(rows)
+        covariance += noise
         traces = np.trace(covariance, axis1=1, axis2=2)
-        floor = RIDGE * traces + np.finfo(float).tiny
-        covariance = covariance + floor[:, None, None] * np.eye(covariance.shape[1])
-        products = np.einsum("kiq,ki->kq", x, y - y.mean(axis=1, keepdims=True))
+        floors = RIDGE * traces + np.finfo(float).tiny
+        identity = np.eye(covariance.shape[1])
+        covariance += floors[:, None, None] * identity
+        products = np.einsum("kiq,ki->kq", x, y)
         products *= observed.public_factor / len(rows)
-        return np.asarray(np.linalg.solve(covariance, products[:, :, None])[:, :, 0])
+        solution = np.linalg.solve(covariance, products[:, :, None])
+        return np.asarray(solution[:, :, 0])
 
     gains = weights(np.arange(m))
     predicted = np.zeros(k)
