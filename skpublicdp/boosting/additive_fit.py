@@ -357,9 +357,9 @@ class AdditiveFit:
     @property
     def tree_columns(self) -> Mask:
         """Mask of the usable columns whose released scores vary most over the public rows."""
-        offsets, shares = self.data.binner.offsets, self.design.weights @ self.design.X
+        shares = self.design.weights @ self.design.X
         scores = self.model.scores / MARGIN_UNIT  # (n_targets, n_bins)
-        first_bins = offsets[:-1]
+        first_bins = self.data.binner.offsets[:-1]
         means = np.add.reduceat(scores * shares, first_bins, axis=1)  # (n_targets, n_columns)
         squares = np.add.reduceat(scores**2 * shares, first_bins, axis=1)
         effects = (squares - means**2).sum(axis=0)
@@ -559,12 +559,15 @@ class AdditiveFit:
         outcome_range, n = self.outcome_range, self.initial_design.n
         assert outcome_range.mean_variance is not None
         weight = self.strategy.total_weight / STRATEGY_UNIT
-        released = weight * n * (outcome_range.mean - null_rate)
+        n_weighted = weight * n
+        released = n_weighted * (outcome_range.mean - null_rate)
         precision = 1 / (weight**2 * n**2 * outcome_range.mean_variance)
-        pooled_variance = 1 / (precision + 1 / variances[-1])
-        pooled = pooled_variance * (precision * released + gradients[-1] / variances[-1])
-        gradients[-1], variances[-1] = pooled, pooled_variance
-        return float(null_rate + pooled / (weight * n))
+        measured, variance = gradients[-1], variances[-1]
+        pooled_variance = 1 / (precision + 1 / variance)
+        pooled = pooled_variance * (precision * released + measured / variance)
+        gradients[-1] = pooled
+        variances[-1] = pooled_variance
+        return float(null_rate + pooled / n_weighted)
 
     def _condition_priors(
         self, priors: list[BinPosterior], statistics: list[NoisyStatistic]

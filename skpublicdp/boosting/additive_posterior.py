@@ -413,7 +413,8 @@ def _linearised_sums(
     coefficients : ndarray of float64, shape (n_coefficients,)
         Coefficients of the model.
     """
-    n, Z, basis = design.n, statistic.Z, design.basis
+    n, basis = design.n, design.basis
+    Z = statistic.Z
     w, v = design.weights, statistic.scale  # (m,)
     margins = np.clip(margins, -30, 30)  # so that `exp` does not overflow
     probability = 1 / (1 + np.exp(-margins))
@@ -487,7 +488,8 @@ def project_sums(
         factors = np.flatnonzero(factor_columns == column)
         directions = np.eye(len(sums))
         if column >= 0 and len(factors) < len(sums):
-            directions, _ = np.linalg.qr(Z[:, sums].T @ weighted[:, factors])
+            products = Z[:, sums].T @ weighted[:, factors]
+            directions, _ = np.linalg.qr(products)
         projected_totals.append(totals[..., sums] @ directions)
         projected_Z.append(Z[:, sums] @ directions)
         kept_columns += [column] * directions.shape[1]

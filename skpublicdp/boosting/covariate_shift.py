@@ -649,15 +649,16 @@ def normal_scores(deviations: Floats, sampling_variances: Floats, noise_variance
     k = sampling / scale
     # P(X > x) = phi(u) (R(u) - R(u + k) / 2 + R(k - u) / 2), for Mills' ratio R
     log_ratio = _log_mills_ratio(u)
-    log_quotient = _log_mills_ratio(u + k) - log_ratio
-    log_difference = log_ratio + np.log1p(-np.exp(log_quotient) / 2)  # the first two terms
+    quotient = np.exp(_log_mills_ratio(u + k) - log_ratio)
+    log_difference = log_ratio + np.log1p(-quotient / 2)  # the first two terms
     log_last_term = _log_mills_ratio(k - u) - np.log(2)
     squares = u**2 + np.log(2 * np.pi)
     log_density = -squares / 2
     log_tail = log_density + np.logaddexp(log_difference, log_last_term)
     log_tail = np.minimum(log_tail, np.log(0.5))
     scores = -ndtri_exp(log_tail)
-    total_deviations = np.sqrt(sampling_variances + noise_variance)
+    variances = sampling_variances + noise_variance
+    total_deviations = np.sqrt(variances)
     return np.sign(deviations) * scores * total_deviations
 
 
@@ -682,7 +683,8 @@ def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats)
     shift_covariance = white_jacobian @ white_jacobian.T
     eigenvalues, eigenvectors = np.linalg.eigh(shift_covariance)
     squares = (eigenvectors.T @ white_deviation) ** 2
-    ratios = TILT_VARIANCES[:, None] * np.maximum(eigenvalues, 0.0)  # (n_variances, n)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    ratios = TILT_VARIANCES[:, None] * eigenvalues  # (n_variances, n)
     explained = squares * ratios / (1 + ratios)
     return (explained - np.log1p(ratios)).sum(axis=1) / 2
 

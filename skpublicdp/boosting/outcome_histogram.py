@@ -239,20 +239,20 @@ def noisy_outcome_range(
     Fraction
         Share of the budget that was spent.
     """
+
     # share of the budget, as a function of public numbers, at which the noise is acceptable
-    sensitivity = ledger.for_person(Sensitivity(2, 2))
-    deviation = math.sqrt(budget.variance(sensitivity))
-    relative_noise = deviation / (training.rows.n * MAX_COUNT_NOISE)
-    # the noise is proportional to 1 / ε or to 1 / μ
-    needed_share = relative_noise if budget.pure else relative_noise**2
-    rounded_share = Fraction(math.ceil(1000 * needed_share), 1000)
-    share = max(rounded_share, CLASS_COUNT_SHARE)
+    def needed_share(change: int, max_noise: float) -> Fraction:
+        """Return the share of the budget at which the relative noise of sums is acceptable."""
+        sensitivity = ledger.for_person(Sensitivity(change, change))
+        deviation = math.sqrt(budget.variance(sensitivity))
+        relative_noise = deviation / (training.rows.n * max_noise)
+        # the noise is proportional to 1 / ε or to 1 / μ
+        exact_share = relative_noise if budget.pure else relative_noise**2
+        return Fraction(math.ceil(1000 * exact_share), 1000)
+
+    share = max(needed_share(2, MAX_COUNT_NOISE), CLASS_COUNT_SHARE)
     if share > MAX_OUTCOME_SHARE:
-        deviation = math.sqrt(budget.variance(ledger.for_person(Sensitivity(1, 1))))
-        relative_noise = deviation / (training.rows.n * MAX_MEAN_NOISE)
-        needed_share = relative_noise if budget.pure else relative_noise**2
-        rounded_share = Fraction(math.ceil(1000 * needed_share), 1000)
-        share = min(rounded_share, MAX_MEAN_SHARE)
+        share = min(needed_share(1, MAX_MEAN_NOISE), MAX_MEAN_SHARE)
         mean, variance = _noisy_mean(training, ledger, budget.fraction(share))
         return OutcomeRange(mean=mean, mean_variance=variance), share
     fractions = _noisy_fractions(training, ledger, budget.fraction(share))

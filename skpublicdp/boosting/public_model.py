@@ -400,12 +400,15 @@ class DefaultPublicModel(PublicModel):
         design = _linear_design(self.binner, rows)
         standardised = _standardised(design, self.centres, self.widths)
         scores = self._linear_scores(standardised)
-        has_forest, loss = self.forest is not None, self.target.loss
+        has_forest = self.forest is not None
         if self.target.classes is None:
-            means = [self.trees.predict(features)]
-            means += [self.forest.predict(standardised)] if has_forest else []
-            tree_margins, *forest_margins = (loss.margins_of_means(mean[None]) for mean in means)
-            return [tree_margins, loss.margins_of_linear_model(scores), *forest_margins]
+            loss = self.target.loss
+            margins = [loss.margins_of_means(self.trees.predict(features)[None])]
+            margins.append(loss.margins_of_linear_model(scores))
+            if has_forest:
+                means = self.forest.predict(standardised)
+                margins.append(loss.margins_of_means(means[None]))
+            return margins
 
         if len(scores) == 1:
             scores = np.array([np.zeros(len(rows)), scores[0]])
@@ -413,10 +416,10 @@ class DefaultPublicModel(PublicModel):
         total = np.zeros(len(rows))
         for exponential in exponentials:  # in a fixed order, independent of the row's position
             total += exponential
-        members = [(self.trees, self.trees.predict_proba(features))]
-        members += [(self.linear, (exponentials / total).T)]
+        shares = (exponentials / total).T
+        members = [(self.trees, self.trees.predict_proba(features)), (self.linear, shares)]
         if has_forest:
-            members += [(self.forest, self.forest.predict_proba(standardised))]
+            members.append((self.forest, self.forest.predict_proba(standardised)))
         return [self._margins_of_classes(model, shares) for model, shares in members]
 
     def out_of_bag_margins(self) -> Floats:

@@ -183,7 +183,8 @@ class TermPosterior:
         eigenvalues, eigenvectors = np.linalg.eigh(AKA)
         basis = KA @ eigenvectors
         hessian_of_direction = (H[:, None] @ basis**2)[..., 0, :]  # (n, n_targets, n_bins)
-        ratios = PRIOR_VARIANCES * np.maximum(eigenvalues, 0.0)[..., None]
+        eigenvalues = np.maximum(eigenvalues, 0.0)
+        ratios = PRIOR_VARIANCES * eigenvalues[..., None]
         explained = np.einsum("ntj,ntjs->ns", hessian_of_direction, 1 / (1 + ratios))
         kernel_diagonal = np.diag(self._kernel)
         prior_trace = float((H * kernel_diagonal).sum())
@@ -278,14 +279,16 @@ class TermPosterior:
         variance around the initial scores, or around their interpolation, therefore has a normal
         prior, whose mean is the logarithm of this posterior variance.
         """
-        shares = self._public_rows / self._public_rows.sum()
+        public_rows = self._public_rows
+        shares = public_rows / public_rows.sum()
         # variance of centred scores over the public rows, for prior variance 1
         mean_variance = shares @ np.diag(self._kernel)
         kernel_variance = mean_variance - shares @ self._kernel @ shares
         prior_variance = start_variance / max(kernel_variance, 1e-12)
         log_variances = np.log(PRIOR_VARIANCES)
         centre = np.log(np.maximum(prior_variance, 1e-300))
-        centre = np.clip(centre, log_variances[0], log_variances[-1])
+        low, high = log_variances[0], log_variances[-1]
+        centre = np.clip(centre, low, high)
         standardised = (log_variances - centre) / START_LOG_VARIANCE_SD
         prior = np.exp(-(standardised**2) / 2)
         prior = prior / prior.mean()

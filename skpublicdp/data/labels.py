@@ -570,10 +570,12 @@ def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targ
     wide_labels = y if y.dtype.itemsize == 8 else y.astype(np.int64)
     offsets = wide_labels - wide_labels.dtype.type(low)
     offsets = offsets.astype(np.intp, copy=False)
-    distinct_offsets = np.flatnonzero(np.bincount(offsets))
+    counts = np.bincount(offsets)
+    distinct_offsets = np.flatnonzero(counts)
     # Python's integers, since neither int64 nor uint64 holds all sums
     distinct_labels = [low + offset for offset in distinct_offsets.tolist()]
     code_of_offset = np.zeros(max_offset + 1, dtype=np.intp)
-    column = target_reader.column(np.array(distinct_labels, y.dtype))
+    labels = np.array(distinct_labels, y.dtype)
+    column = target_reader.column(labels)
     code_of_offset[distinct_offsets] = target_reader.encode(column, targets)
     return np.take(code_of_offset, offsets)
