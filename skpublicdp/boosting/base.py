@@ -100,23 +100,7 @@ class SemiPrivateBoosting(
     ) -> tuple[TrainingData, FittedModel]:
         """Fit the model, and set the attributes shared by the classifier and the regressor.
 
-        Parameters
-        ----------
-        target_reader : TargetReader
-            Reader that validates and encodes `y`.
-        label_assumption : str
-            Fact about the labels that may be known, to be listed in the receipt.
-        learning_rate : float, optional
-            Learning rate of voting trees.
-        **inputs
-            `X_public`, `y_public`, `is_public` and `groups`.
-
-        Returns
-        -------
-        TrainingData
-            The validated inputs.
-        FittedModel
-            The fitted model, from which subclasses set their own attributes.
+        The receipt lists `label_assumption`, a fact about the labels that may be known.
         """
         check_parameters(self)
         ledger = Ledger.from_estimator(self)

@@ -210,24 +210,13 @@ class Loss(ABC):
     def from_logistic(
         self,
         model: AdditiveModel,
-        codes: BinCodes,
-        row_weights: Floats,
+        codes: BinCodes,  # (n_columns, m)
+        row_weights: Floats,  # (m,)
         outcome_range: OutcomeRange = DECLARED_RANGE,
     ) -> AdditiveModel:
         """Convert a model of each target's log-odds to a model for this loss, to first order.
 
         The mean outcome over the public rows is preserved exactly, up to rounding.
-
-        Parameters
-        ----------
-        model : AdditiveModel
-            Model whose margins are log-odds.
-        codes : ndarray of int, shape (n_columns, m)
-            Bin codes of the public rows.
-        row_weights : ndarray of float64, shape (m,)
-            Weights of the public rows, which sum to 1.
-        outcome_range : OutcomeRange, default=DECLARED_RANGE
-            Range of outcomes, which the model scales to [0, 1].
         """
         rates = probabilities(model.raw_predict(codes)) @ row_weights
         rates = self.normalised(rates)

@@ -121,21 +121,8 @@ def boosting_weights(
 ) -> Integers:
     """Return each row's boosting weight min(1, 2 (1 - p)), where p is the probability of its label.
 
-    Misclassified rows have full weight, and all other rows have smaller weights.
-
-    Parameters
-    ----------
-    margins : ndarray of int, shape (n_targets, n)
-        Margins of the rows.
-    y : ndarray of int, shape (n,)
-        Codes of the labels.
-    max_weight : int
-        Integer that represents a weight of 1.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Weights between 0 and `max_weight`.
+    Misclassified rows have full weight, and all other rows have smaller weights. A weight of 1 is
+    the integer `max_weight`.
     """
     if len(margins) == 1:
         margin_of_label = np.where(y == 1, margins[0], -margins[0])

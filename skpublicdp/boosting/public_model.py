@@ -344,23 +344,14 @@ class DefaultPublicModel(PublicModel):
     def fit(
         cls,
         binner: Binner,
-        rows: Floats,
-        outcomes: Floats,
+        rows: Floats,  # (m, n_source_columns)
+        outcomes: Floats,  # (m,)
         target: TargetScale,
         has_forest: bool = True,
     ) -> DefaultPublicModel:
         """Return the model with equal weights, after fitting it to the labelled public rows.
 
-        Parameters
-        ----------
-        rows : ndarray of float64, shape (m, n_source_columns)
-            Encoded rows of the user's table.
-        outcomes : ndarray of float64, shape (m,)
-            Label codes, or outcomes between 0 and 1.
-        target : TargetScale
-            Target of the margins.
-        has_forest : bool, default=True
-            Whether there is a forest.
+        Outcomes are label codes, or numbers between 0 and 1.
         """
         features = _tree_features(binner, rows)
         has_values: Mask = ~np.all(np.isnan(features), axis=0)
@@ -528,24 +519,13 @@ def make_public_margins(
     parameter: Any,
     schema: Schema,
     binner: Binner,
-    rows: Floats,
+    rows: Floats,  # (m, n_source_columns)
     public_labels: PublicLabels | None,
     target: TargetScale,
 ) -> PublicMargins | None:
     """Return the public model with its margins on the public rows, or None if there is no model.
 
     The result does not depend on private rows.
-
-    Parameters
-    ----------
-    parameter : None, "auto" or estimator
-        Value of the parameter `public_model`.
-    rows : ndarray of float64, shape (m, n_source_columns)
-        Encoded public rows of the user's table.
-    public_labels : PublicLabels or None
-        Labels or outcomes of public rows.
-    target : TargetScale
-        Labels or bounds.
     """
     if parameter is None:
         return None

@@ -157,18 +157,8 @@ class TermPosterior:
 
         Here H is the diagonal matrix of the last hessian sums, and C is the posterior covariance of
         the scores after the update. The result is averaged over the posterior distribution of the
-        prior variance.
-
-        Parameters
-        ----------
-        precisions : ndarray of float64, shape (n,)
-            Precision (1 / noise variance) of the additional sums. A value of 0 stands for no
-            update.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-            Loss for each precision, in nats over all rows.
+        prior variance. A precision (1 / noise variance) of 0 stands for no update. The loss of each
+        precision is in nats over all rows.
         """
         H = self._last_hessian
         # the lower bound avoids a division by zero if there are no sums at all
@@ -198,19 +188,8 @@ class TermPosterior:
         The prior is a mixture of a point mass at zero scores and of distributions N(mean, v K) with
         different means and variances v, where K is the kernel. The mixture components are averaged
         with weights given by their marginal likelihoods. All components have diagonal covariances
-        in the eigenbasis of A K A.
-
-        Parameters
-        ----------
-        A : ndarray of float64, shape (n_targets, n_bins)
-            Diagonal of the design matrix.
-        z : ndarray of float64, shape (n_targets, n_bins)
-            Whitened observations.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_targets, n_bins)
-            Posterior means. This method also sets the attributes `covariance` and `gain`.
+        in the eigenbasis of A K A. This method also sets the attributes `covariance` and `gain`.
+        Shapes: (n_targets, n_bins).
         """
         AKA = A[:, :, None] * self._kernel * A[:, None, :]
         eigenvalues, eigenvectors = np.linalg.eigh(AKA)
@@ -377,18 +356,8 @@ def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
 
     Units are allocated greedily along the steepest segments of the lower convex hulls of the
     losses. The result is optimal if the losses are convex and are linear between the grid points.
-
-    Parameters
-    ----------
-    losses : ndarray of float64, shape (n_items, n_allocations)
-        Expected loss of each item at each allocation.
-    units : ndarray of int64, shape (n_allocations,)
-        The allocations returned by `allocation_grid`. The last allocation is the total budget.
-
-    Returns
-    -------
-    list of Fraction
-        Fraction of the budget for each item. The fractions sum to 1.
+    Shapes: losses (n_items, n_allocations), units (n_allocations,), where the last allocation is
+    the total budget. The fractions of the budget sum to 1.
 
     Examples
     --------

@@ -156,16 +156,8 @@ def read_training_data(
 ) -> TrainingData:
     """Validate the inputs of `fit`, split them into private and public rows, and encode them.
 
-    Parameters
-    ----------
-    estimator : SemiPrivateBoosting
-        Estimator whose parameters are used.
-    X, y, X_public, y_public, is_public, groups
-        As in `fit`.
-    target_reader : TargetReader, optional
-        Reader that validates and encodes `y`. By default, `y` contains labels.
-    train_on_public_labels : bool, default=False
-        Whether labelled public rows also serve as training rows if there are two labels.
+    With `train_on_public_labels`, labelled public rows also serve as training rows if there are two
+    labels.
     """
     target_reader = target_reader or LabelReader(estimator.classes, min_classes=2)
     dataset = read_fit_inputs(
