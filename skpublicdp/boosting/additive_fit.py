@@ -203,11 +203,7 @@ def fit_histograms(
 
 
 def _try_interaction_tree(
-    fit: AdditiveFit,
-    training: TrainingData,
-    ledger: Ledger,
-    budget: StageBudget,
-    trial: TreeTrial,
+    fit: AdditiveFit, training: TrainingData, ledger: Ledger, budget: StageBudget, trial: TreeTrial
 ) -> LogisticFit:
     """Draw an interaction tree, and keep it if it increases the marginal likelihood.
 

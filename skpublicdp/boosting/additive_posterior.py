@@ -445,18 +445,18 @@ def project_sums(
     for column in np.unique(columns).tolist():
         sums = np.flatnonzero(columns == column)
         factors = np.flatnonzero(factor_columns == column)
+        column_Z = Z[:, sums]
         directions = np.eye(len(sums))
         if column >= 0 and len(factors) < len(sums):
-            products = Z[:, sums].T @ weighted[:, factors]
+            products = column_Z.T @ weighted[:, factors]
             directions, _ = np.linalg.qr(products)
-        projected_totals.append(totals[..., sums] @ directions)
-        projected_Z.append(Z[:, sums] @ directions)
+        column_totals = totals[..., sums]
+        projected_totals.append(column_totals @ directions)
+        projected_Z.append(column_Z @ directions)
         kept_columns += [column] * directions.shape[1]
-    return (
-        np.concatenate(projected_totals, axis=-1),
-        np.hstack(projected_Z),
-        np.array(kept_columns, dtype=np.intp),
-    )
+    projected = np.concatenate(projected_totals, axis=-1)
+    kept = np.array(kept_columns, dtype=np.intp)
+    return projected, np.hstack(projected_Z), kept
 
 
 def _multiply_columns(X: Floats, matrices: Sequence[Floats]) -> Floats:
@@ -536,10 +536,7 @@ class WarmStart:
 
 
 def warm_starts(
-    binner: Binner,
-    design: WeightedPublicRows,
-    n_targets: int,
-    public_labels: PublicLabels | None,
+    binner: Binner, design: WeightedPublicRows, n_targets: int, public_labels: PublicLabels | None
 ) -> list[WarmStart]:
     """Return the candidate initial models: the null model, followed by a fit for each power prior.
 

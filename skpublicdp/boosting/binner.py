@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.data.binning import SortedEdges, cut_points, fine_edges
-from skpublicdp.data.one_hot import (
-    OneHotColumn,
-    fold_rows,
-    indicator_states,
-    source_columns,
-)
+from skpublicdp.data.one_hot import OneHotColumn, fold_rows, indicator_states, source_columns
 from skpublicdp.data.schema import MISSING, OTHER, Coder, Column, Schema
 from skpublicdp.data.tables import Table
 from skpublicdp.typing import Floats, Integers

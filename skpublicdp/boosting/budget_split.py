@@ -9,13 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from skpublicdp.accounting import (
-    Either,
-    Event,
-    Sensitivity,
-    Steps,
-    zcdp_rho,
-)
+from skpublicdp.accounting import Either, Event, Sensitivity, Steps, zcdp_rho
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.privacy.stage_budget import StageBudget
 

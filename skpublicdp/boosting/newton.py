@@ -46,11 +46,7 @@ from skpublicdp.boosting.fitted_model import FittedModel, LogisticFit, mean_vari
 from skpublicdp.boosting.histograms import BOOSTING_PROOF, count_sensitivity
 from skpublicdp.boosting.loss import Loss, OutcomeLoss, OutcomeRange, sum_packed
 from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel, null_model
-from skpublicdp.boosting.outcome_histogram import (
-    noisy_dispersion,
-    noisy_start,
-    restrict_outcomes,
-)
+from skpublicdp.boosting.outcome_histogram import noisy_dispersion, noisy_start, restrict_outcomes
 from skpublicdp.boosting.term_posterior import (
     ALLOCATION_STEPS,
     PUBLIC_PSEUDO_ROWS,
@@ -514,12 +510,9 @@ class NewtonBooster:
         """
         gradients, _ = self.loss.gradient_hessian(self.margins[:, sample], self.data.rows.y[sample])
         codes, sizes = self.data.codes(sample), self.data.binner.sizes
-        table = np.array(
-            [
-                joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, values)
-                for values in gradients
-            ]
-        )
+        splits, depth = cover.splits, cover.max_depth
+        sums = [joint_gradient_sums(splits, depth, codes, sizes, values) for values in gradients]
+        table = np.array(sums)
         if len(table) == 1:  # two labels have opposite gradients
             table = np.concatenate([-table, table])
         path = self.ledger.draw(
@@ -695,11 +688,7 @@ def fit_newton(
 
 
 def _sample_rows(
-    training: TrainingData,
-    ledger: Ledger,
-    budget: StageBudget,
-    loss: Loss,
-    balance_factor: float,
+    training: TrainingData, ledger: Ledger, budget: StageBudget, loss: Loss, balance_factor: float
 ) -> TrainingData:
     """Return a random sample of at most half of the rows, or all rows if there are too few.
 

@@ -144,7 +144,28 @@ def to_integers(margins: Floats) -> NDArray[np.int16]:
 
 
 class PublicModelMixin:
-    """Mixin of estimators whose copies share a fitted `public_model`."""
+    """Mixin of estimators of tables of all kinds, whose copies share a fitted `public_model`."""
+
+    # these arguments are requested by default, since no other step of a pipeline could use public
+    # rows
+    __metadata_request__fit = {  # noqa: RUF012
+        "X_public": True,
+        "y_public": True,
+        "is_public": True,
+        "groups": True,
+    }
+
+    protects_all_rows = True
+    """As base learners require, every row of `X` is private unless `is_public` marks it as
+    public."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that missing values, categories and strings are supported."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
 
     def __sklearn_clone__(self) -> Any:
         """Return an unfitted copy of the estimator that keeps a fitted `public_model`."""
@@ -157,6 +178,14 @@ class PublicModelMixin:
         if hasattr(estimator, "_metadata_request"):  # set by `set_fit_request`
             copied._metadata_request = copy.deepcopy(estimator._metadata_request)
         return copied
+
+
+def known_facts(label_assumption: str) -> str:
+    """Return the line of a receipt about public facts, of which one may be about the labels."""
+    facts = "the number of private rows and the types of the columns"
+    if label_assumption:
+        facts = f"the number of private rows, the types of the columns and {label_assumption}"
+    return f"{facts} may be known"
 
 
 def in_container_of(X_public: Any, schema: Schema) -> Schema:
@@ -282,13 +311,9 @@ def check_rowwise(model: EstimatorModel, rows: Floats) -> None:
     half = len(sample) // 2
     parts = [sample[[i]] for i in range(min(N_SINGLE_ROWS, half))]
     parts += [sample[len(parts) : half], sample[half:]]
-    together, apart = (
-        to_integers(margins).astype(np.int64)
-        for margins in (
-            model.predict_margins(sample),
-            np.hstack([model.predict_margins(part) for part in parts]),
-        )
-    )
+    together = to_integers(model.predict_margins(sample)).astype(np.int64)
+    margins_apart = np.hstack([model.predict_margins(part) for part in parts])
+    apart = to_integers(margins_apart).astype(np.int64)
     beside_others = [apart]
     with contextlib.suppress(Exception):  # estimators may reject such numbers
         extreme = np.where(model.schema.numeric, EXTREME_NUMBER, sample[:1])

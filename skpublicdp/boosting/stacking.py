@@ -193,11 +193,7 @@ def _lengths(directions: Floats) -> Floats:
 
 
 def _noisy_sums(
-    pair: _ModelPair,
-    weights: Floats,
-    training: TrainingData,
-    ledger: Ledger,
-    budget: StageBudget,
+    pair: _ModelPair, weights: Floats, training: TrainingData, ledger: Ledger, budget: StageBudget
 ) -> tuple[Floats, float]:
     """Release the sums of gradient times clipped margin for both models, for given weights.
 

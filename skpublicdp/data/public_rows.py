@@ -455,12 +455,9 @@ def augment_public(
         If no public value of a column lies within its bounds.
     """
     _check_within_bounds(schema, bounded)
-    has_domain = np.array(
-        [
-            _has_declared_domain(column, position, tables, bounded)
-            for position, column in enumerate(schema.columns)
-        ]
-    )
+    columns = enumerate(schema.columns)
+    domains = [_has_declared_domain(column, i, tables, bounded) for i, column in columns]
+    has_domain = np.array(domains)
     m = len(X_public)
     if m < min_rows:
         undeclared = np.array(schema.names)[~has_domain].tolist()

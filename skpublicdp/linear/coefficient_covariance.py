@@ -87,9 +87,9 @@ def estimate_coefficients(
     observed: ObservedSums,
     corrections: list[Correction],
     *,
-    start: Floats,
-    is_intercept: Mask,
-    to_columns: Floats,
+    start: Floats,  # (k,)
+    is_intercept: Mask,  # (k,)
+    to_columns: Floats,  # (n, k)
 ) -> CoefficientEstimate | None:
     """Return linear functions of the coefficients that solve the estimating equation.
 
@@ -97,16 +97,7 @@ def estimate_coefficients(
 
     The equation has four independent errors: the sampling of the labels, the noise of the releases,
     the part of D that is not measured, and the error of the public curvature times the error of the
-    coefficients.
-
-    Parameters
-    ----------
-    start : ndarray of float64, shape (k,)
-        Coefficients at which the steps begin.
-    is_intercept : ndarray of bool, shape (k,)
-        Mask of the intercept.
-    to_columns : ndarray of float64, shape (n, k)
-        Matrix of the linear functions.
+    coefficients. The matrix of the linear functions is `to_columns`, shape (n, k).
     """
     n, m = observed.n, len(sample.weights)
     coefficients = start

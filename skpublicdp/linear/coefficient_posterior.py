@@ -147,14 +147,8 @@ def public_errors(
 ) -> Floats:
     """Return the variance of the error of the public means when the coefficients move.
 
-    Parameters
-    ----------
-    means : ndarray of float64, shape (m,)
-        Predicted means of the public rows at the starting point.
-    movement : ndarray of float64, shape (k,)
-        Expected squared movement of each coefficient.
-    public_factor : float
-        Variance of a public mean times n², in units of the variance of a row.
+    The means are those of the public rows at the starting point, and `movement` is the expected
+    squared movement of each coefficient. Shapes: means (m,), movement (k,).
     """
     curvatures = loss.curvature(means)
     weighted_squares, plain_squares = sample.squares
@@ -173,12 +167,9 @@ def fit_posterior(
 ) -> Posterior:
     """Return the posterior of the coefficients, with prior variances by maximum evidence.
 
-    Parameters
-    ----------
-    start : Posterior or None
-        Posterior before the last correction, if there was one. The public means are corrected at
-        its mode, so their errors grow with the distance from this point. Before any correction,
-        the public means are accurate at 0.
+    The public means are corrected at the mode of `start`, the posterior before the last correction,
+    so their errors grow with the distance from this point. Before any correction, the public means
+    are accurate at 0.
     """
     # 1. linearise the likelihood at the mode of the last correction, or at the prior mean
     n, m = observed.n, len(sample.weights)

@@ -36,6 +36,7 @@ from skpublicdp.boosting.public_model import (
     fitted_model_lines,
     in_container_of,
     is_fitted,
+    known_facts,
 )
 from skpublicdp.data.batch_predict import Rule
 from skpublicdp.data.container import Container
@@ -75,19 +76,6 @@ class SemiPrivateLinear(
         **GROUP_PARAMETERS,
     }
 
-    # these arguments are requested by default, since no other step of a pipeline could use public
-    # rows
-    __metadata_request__fit = {  # noqa: RUF012
-        "X_public": True,
-        "y_public": True,
-        "is_public": True,
-        "groups": True,
-    }
-
-    protects_all_rows = True
-    """As base learners require, every row of `X` is private unless `is_public` marks it as
-    public."""
-
     def _fit(
         self,
         target_reader: TargetReader,
@@ -101,16 +89,7 @@ class SemiPrivateLinear(
     ) -> Dataset:
         """Fit the model, set the attributes shared by both estimators, and return the data set.
 
-        Parameters
-        ----------
-        target_reader : TargetReader
-            Reader that validates and encodes `y`.
-        label_assumption : str
-            Fact about the labels that may be known, to be listed in the receipt.
-        has_intercept : bool, default=True
-            Whether to fit an intercept.
-        **inputs
-            `X_public`, `y_public`, `is_public` and `groups`.
+        The receipt lists `label_assumption`, a fact about the labels that may be known.
         """
         check_parameters(self)
         ledger = Ledger.from_estimator(self)
@@ -142,13 +121,8 @@ class SemiPrivateLinear(
         self.n_corrections_ = self._model.n_corrections
         self.coef_names_ = np.array(self._model.columns.names, dtype=object)
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
-        public_facts = "the number of private rows and the types of the columns"
-        if label_assumption:
-            public_facts = (
-                f"the number of private rows, the types of the columns and {label_assumption}"
-            )
         self.privacy_ = ledger.receipt(
-            assumptions=(f"{public_facts} may be known", *data.assumptions, *model_assumptions)
+            assumptions=(known_facts(label_assumption), *data.assumptions, *model_assumptions)
         )
         return data
 
@@ -372,14 +346,6 @@ class SemiPrivateLinear(
         # the predictions of a public model have no offset
         is_number = (np.array(model.columns.codes) < 0) & (np.array(model.columns.sources) >= 0)
         return np.asarray(model.columns.centre + np.where(is_number, zero, 0.0))
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that missing values, categories and strings are supported."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
 
 
 def _margins(model: LinearModel, rows: Floats) -> Floats:

@@ -138,10 +138,7 @@ class PublicBasis:
         return self.all_axes[:, self.measured] * self.scales
 
     def measured_part(self, coefficients: Floats, *, power: int = 1) -> Floats:
-        """Return the coefficients of scaled coordinates, given those of the intercept and all axes.
-
-        With a power of 2, both are variances.
-        """
+        """Return coefficients of scaled axes (variances for power 2), given those of all axes."""
         n_intercepts = len(coefficients) - self.all_axes.shape[1]
         positions = np.append(np.arange(n_intercepts), n_intercepts + self.measured)
         scales = np.append(np.ones(n_intercepts), self.scales)
@@ -635,12 +632,8 @@ def correction_terms(
     """Return the terms of a correction with their clipping length, and the unit of the integers.
 
     The clipping length b minimises the noise plus the error of what clipping removes, which is left
-    to the public rows.
-
-    Parameters
-    ----------
-    relative_noise : float
-        Sum of the noise variances of all entries, in units of b².
+    to the public rows. The noise variances of all entries add up to `relative_noise`, in units of
+    b².
     """
     coefficients = np.append(np.zeros(encoder.first_coefficient), mode)
     integers, exponent = integer_coefficients(coefficients, encoder.limit)

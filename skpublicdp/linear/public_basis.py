@@ -98,18 +98,8 @@ def energy_shares(
     """Return the share of the squared row length that each axis gets (water-filling).
 
     The shares minimise the expected squared error of the margin. An axis with prior variance V,
-    information h and noise variance N after scaling has the error V N / (N + h² V).
-
-    Parameters
-    ----------
-    variances : ndarray of float64, shape (n_axes,)
-        Variances of the rows along the axes.
-    prior_variance : float
-        Prior variance V of every coefficient.
-    information : ndarray of float64, shape (n_axes,)
-        Information h of the private rows about each coefficient.
-    noise : float
-        Noise variance of the label sums, in units of the squared row length.
+    information h and noise variance N after scaling has the error V N / (N + h² V). The noise is
+    that of the label sums, in units of the squared row length. Arrays have the shape (n_axes,).
     """
     scale = information + information**2 * prior_variance
     relative_gain = information / information.max()

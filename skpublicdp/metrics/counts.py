@@ -76,11 +76,9 @@ class ScoreBins:
         bin_of_score = np.searchsorted(self.edges, np.where(np.isnan(scores), threshold, scores))
         if predicted is None:
             return bin_of_score
-        return np.where(
-            predicted,
-            np.maximum(bin_of_score, self.first_positive),
-            np.minimum(bin_of_score, self.first_positive - 1),
-        )
+        positive = np.maximum(bin_of_score, self.first_positive)
+        negative = np.minimum(bin_of_score, self.first_positive - 1)
+        return np.where(predicted, positive, negative)
 
 
 PREDICTED_LABEL_BINS = ScoreBins(np.zeros(1), 1, None)
