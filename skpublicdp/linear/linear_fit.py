@@ -44,6 +44,7 @@ from skpublicdp.linear.glm_loss import MEAN_UNIT, GLMLoss
 from skpublicdp.linear.public_basis import (
     MAX_AXES,
     MIN_ENERGY,
+    best_length,
     clipping_length,
     energy_shares,
     expected_error,
@@ -654,22 +655,6 @@ def correction_terms(
     factor = encoder.limit / length
     unit = 1 / (MEAN_UNIT * encoder.limit * factor)
     return replace(terms, public_mean=mean, factor=factor), unit
-
-
-def best_length(
-    candidates: Floats,
-    lengths: Floats,
-    noise: float,
-    public_factor: float,
-    weights: Floats | None = None,
-) -> float:
-    """Return the clipping length with the smallest noise plus error of what clipping removes."""
-    errors = []
-    for candidate in candidates:
-        removed = np.maximum(0, lengths - candidate)
-        removed_variance = public_factor * np.average(removed**2, weights=weights)
-        errors.append(noise * candidate**2 + removed_variance)
-    return float(candidates[np.argmin(errors)])
 
 
 def public_terms(

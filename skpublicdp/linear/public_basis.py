@@ -152,3 +152,19 @@ def clipping_length(rows: Floats, shares: Floats, centre_rows: bool) -> float:
         lengths.append(np.linalg.norm(scaled, axis=1))
     length = float(np.quantile(np.concatenate(lengths), CLIPPING_QUANTILE))
     return length if length > 0 else normal_length
+
+
+def best_length(
+    candidates: Floats,
+    lengths: Floats,
+    noise: float,
+    public_factor: float,
+    weights: Floats | None = None,
+) -> float:
+    """Return the clipping length with the smallest noise plus error of what clipping removes."""
+    errors = []
+    for candidate in candidates:
+        removed = np.maximum(0, lengths - candidate)
+        removed_variance = public_factor * np.average(removed**2, weights=weights)
+        errors.append(noise * candidate**2 + removed_variance)
+    return float(candidates[np.argmin(errors)])

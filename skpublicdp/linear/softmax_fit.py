@@ -32,13 +32,13 @@ from skpublicdp.linear.linear_fit import (
     LabelSums,
     LinearModel,
     PublicBasis,
-    best_length,
     labelled_coordinates,
     linear_model,
     make_basis,
     make_encoder,
     smoothed_sample,
 )
+from skpublicdp.linear.public_basis import best_length
 from skpublicdp.linear.row_encoder import (
     RowEncoder,
     class_sum_sensitivity,
