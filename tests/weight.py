@@ -177,9 +177,6 @@ ALLOWED = {
     ("metrics", "numbers"): [
         (5, "score bins at quantiles of public scores"),
     ],
-    ("metrics", "dense functions"): [
-        (3, "score bins at quantiles of public scores"),
-    ],
     ("query_release", "internal docstrings"): [
         (2, "variances from released second moments"),
         (1, "what a round of refinement reads"),
@@ -238,11 +235,6 @@ ALLOWED = {
         (11, "a fit with a part of a budget"),
         (6, "linear models are exported as JSON"),
     ],
-    ("linear", "dense functions"): [
-        (12, "formulas of the posterior and of integer rows"),
-        (4, "steps of the softmax fit"),
-        (4, "formulas of the covariance of coefficients"),
-    ],
     ("linear", "numbers"): [
         (32, "linear models of embeddings and of many numbers"),
         (10, "logistic regression of more than two labels"),
@@ -271,10 +263,6 @@ ALLOWED = {
         (60, "a linear model is fitted before boosting of many numbers, and is part of its JSON"),
         (58, "a forest in the default public model, and weights by held-out labels"),
         (6, "few rows per column are not boosted, and a tiny epsilon falls back to trees"),
-    ],
-    ("boosting", "dense functions"): [
-        (6, "formulas of shrunk covariances and of the pooled mean"),
-        (1, "margins of three public models"),
     ],
     ("boosting", "internal docstrings"): [
         (1, "receipt lines of a model that was fitted before"),

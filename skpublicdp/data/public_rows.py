@@ -228,14 +228,7 @@ def describe_columns(
 def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[Any]:
     """Return the values of a described column at given quantile levels.
 
-    Parameters
-    ----------
-    name : str
-        Name of the column in messages.
-    description : tuple, list or dict
-        Bounds, bounds with a typical value, or categories with or without shares.
-    quantiles : ndarray, shape (n,)
-        Quantile levels of the n values to generate.
+    A description has bounds, bounds with a typical value, or categories with or without shares.
     """
     if isinstance(description, tuple) and len(description) in (2, 3):
         return _numeric_values(name, description, quantiles)
