@@ -717,7 +717,8 @@ def estimate_columns(
     fit.sums.move_to_private_mean(sample, basis.mean_factor)
     corrections = []
     for terms, private, unit, noise in fit.corrections:
-        public = unit * clipped_terms(sample, encoder, terms)
+        blocks = [terms.clipped(*block) for block in _integer_blocks(sample, encoder)]
+        public = unit * np.concatenate(blocks)[:, encoder.first_coefficient :]
         difference = private - data.n_private * public.mean(axis=0)
         corrections.append(Correction(public, difference, noise))
     observed = ObservedSums(
@@ -761,12 +762,6 @@ def _unbiased_variances(sample_variances: Floats, m: int) -> Floats:
     smallest_share = (1 - math.sqrt(n_axes / m)) ** 2
     shares = np.maximum(shares, smallest_share)
     return np.asarray(sample_variances / shares)
-
-
-def clipped_terms(sample: PublicDesign, encoder: RowEncoder, terms: CorrectionTerms) -> Floats:
-    """Return the clipped terms of the public rows, shape (m, k)."""
-    blocks = [terms.clipped(*block) for block in _integer_blocks(sample, encoder)]
-    return np.concatenate(blocks)[:, encoder.first_coefficient :]
 
 
 def linear_model(
