@@ -179,7 +179,6 @@ ALLOWED = {
         (5, "score bins at quantiles of public scores"),
     ],
     ("metrics", "dense functions"): [
-        (3, "score bins at quantiles of public scores"),
     ],
     ("query_release", "numbers"): [
         (9, "grid, draws and thresholds of second moments"),
@@ -225,9 +224,6 @@ ALLOWED = {
         (6, "linear models are exported as JSON"),
     ],
     ("linear", "dense functions"): [
-        (12, "formulas of the posterior and of integer rows"),
-        (4, "steps of the softmax fit"),
-        (4, "formulas of the covariance of coefficients"),
     ],
     ("linear", "numbers"): [
         (32, "linear models of embeddings and of many numbers"),
@@ -259,8 +255,6 @@ ALLOWED = {
         (6, "few rows per column are not boosted, and a tiny epsilon falls back to trees"),
     ],
     ("boosting", "dense functions"): [
-        (6, "formulas of shrunk covariances and of the pooled mean"),
-        (1, "margins of three public models"),
     ],
     ("boosting", "internal docstrings"): [
         (1, "receipt lines of a model that was fitted before"),

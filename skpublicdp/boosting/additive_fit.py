@@ -111,25 +111,7 @@ def fit_additive(
     3. Test for covariate shift, and compute the posterior of all scores from noisy histograms.
     4. Draw a tree unless the released class balance makes a useful tree unlikely.
 
-    Parameters
-    ----------
-    ledger : Ledger
-        Ledger that records the privacy loss of each release and draws the noise.
-    budget : StageBudget
-        Total budget of the fit and of the release that follows the fit.
-    log_n_trees : float, optional
-        Natural logarithm of the number of candidate trees, or None to fit a model without trees.
-    max_rounds : int, optional
-        Maximum number of histogram rounds.
-    later_share : Fraction, default=0
-        Share of the budget that is reserved for the later release.
-
-    Returns
-    -------
-    LogisticFit
-        The model.
-    StageBudget
-        Budget of the later release.
+    Return the fit and the budget of the later release, for which `later_share` is reserved.
     """
     n, m = training.rows.n, len(training.X_public)
     may_draw_trees = not (log_n_trees is None or budget.pure or not training.loss.has_labels)
@@ -180,20 +162,8 @@ def fit_histograms(
     """Estimate the covariate shift, and fit an additive model to noisy histograms.
 
     The shift test and the rounds together spend `share` of the budget. The strategy and the number
-    of rounds are planned for the noise of the whole budget.
-
-    Parameters
-    ----------
-    budget : StageBudget
-        Budget of the additive fit and of what follows it.
-    share : Fraction
-        Share of the budget that the shift test and the histograms may spend together.
-    class_balance : float
-        Class balance, between 0 and 1: 4 p (1 - p) for two labels.
-    max_rounds : int, optional
-        Maximum number of rounds.
-    outcome_range : OutcomeRange, default=DECLARED_RANGE
-        Range of the outcomes of a regression, with the released mean.
+    of rounds are planned for the noise of the whole budget. The class balance of two labels is 4 p
+    (1 - p).
     """
     shift, spent = noisy_shift(training, ledger, budget, share * MAX_SHIFT_FRACTION)
     share -= spent
@@ -233,11 +203,7 @@ def fit_histograms(
 
 
 def _try_interaction_tree(
-    fit: AdditiveFit,
-    training: TrainingData,
-    ledger: Ledger,
-    budget: StageBudget,
-    trial: TreeTrial,
+    fit: AdditiveFit, training: TrainingData, ledger: Ledger, budget: StageBudget, trial: TreeTrial
 ) -> LogisticFit:
     """Draw an interaction tree, and keep it if it increases the marginal likelihood.
 
@@ -357,9 +323,9 @@ class AdditiveFit:
     @property
     def tree_columns(self) -> Mask:
         """Mask of the usable columns whose released scores vary most over the public rows."""
-        offsets, shares = self.data.binner.offsets, self.design.weights @ self.design.X
+        shares = self.design.weights @ self.design.X
         scores = self.model.scores / MARGIN_UNIT  # (n_targets, n_bins)
-        first_bins = offsets[:-1]
+        first_bins = self.data.binner.offsets[:-1]
         means = np.add.reduceat(scores * shares, first_bins, axis=1)  # (n_targets, n_columns)
         squares = np.add.reduceat(scores**2 * shares, first_bins, axis=1)
         effects = (squares - means**2).sum(axis=0)
@@ -503,11 +469,6 @@ class AdditiveFit:
         2. Convert the sums to gradients of a constant model with this rate. The conversion changes
            each sum by a multiple of its bin count, for which a shrunk estimate is used.
         3. Choose the prior variances by empirical Bayes, and condition on the converted sums.
-
-        Parameters
-        ----------
-        noisy : NoisyHistogram
-            Released gradient histogram of the null model.
         """
         n, m = self.initial_design.n, len(self.initial_design.X)
         # shrink the released counts towards their predictions, to the posterior mean
@@ -559,12 +520,15 @@ class AdditiveFit:
         outcome_range, n = self.outcome_range, self.initial_design.n
         assert outcome_range.mean_variance is not None
         weight = self.strategy.total_weight / STRATEGY_UNIT
-        released = weight * n * (outcome_range.mean - null_rate)
+        n_weighted = weight * n
+        released = n_weighted * (outcome_range.mean - null_rate)
         precision = 1 / (weight**2 * n**2 * outcome_range.mean_variance)
-        pooled_variance = 1 / (precision + 1 / variances[-1])
-        pooled = pooled_variance * (precision * released + gradients[-1] / variances[-1])
-        gradients[-1], variances[-1] = pooled, pooled_variance
-        return float(null_rate + pooled / (weight * n))
+        measured, variance = gradients[-1], variances[-1]
+        pooled_variance = 1 / (precision + 1 / variance)
+        pooled = pooled_variance * (precision * released + measured / variance)
+        gradients[-1] = pooled
+        variances[-1] = pooled_variance
+        return float(null_rate + pooled / n_weighted)
 
     def _condition_priors(
         self, priors: list[BinPosterior], statistics: list[NoisyStatistic]
@@ -573,13 +537,6 @@ class AdditiveFit:
 
         The posteriors for the different exponents are averaged, with weights determined by their
         marginal likelihoods (`evidence_weights`). All targets share the same weights.
-
-        Parameters
-        ----------
-        priors : list of BinPosterior
-            Prior of each target's scores.
-        statistics : list of NoisyStatistic
-            Gradient sums of each target.
         """
         exponents = POWER_PRIORS[:1] if self.public_labels is None else POWER_PRIORS
         log_evidence = np.zeros(len(exponents))

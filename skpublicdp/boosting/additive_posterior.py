@@ -183,7 +183,7 @@ def prior_covariances(binner: Binner, design: WeightedPublicRows) -> list[Floats
 
 
 def fit_prior_variances(
-    blocks: Sequence[Floats],
+    blocks: Sequence[Floats],  # prior covariances of the scores of each column, for variance 1
     design: WeightedPublicRows,
     statistic: NoisyStatistic,
     rate: float,
@@ -194,25 +194,9 @@ def fit_prior_variances(
 
     The marginal likelihood is maximised in two stages. The first stage estimates a common log
     variance with the hyperprior of `LOG_VARIANCE_MEAN`. The second stage estimates a log variance
-    for each column, with a N(., 1) prior centred at the common value.
-
-    Parameters
-    ----------
-    blocks : sequence of ndarray of float64, shape (n_bins_of_column, n_bins_of_column)
-        Prior covariance of each column's bin scores, for prior variance 1.
-    statistic : NoisyStatistic
-        Gradient sums at a model that predicts the constant probability `rate`.
-    rate : float
-        Estimated fraction of rows with the target's label.
-    basis : FactorBasis, optional
-        Factors to which the scores are restricted. By default, all scores.
-    log_variance_mean : float, default=LOG_VARIANCE_MEAN
-        Mean of the hyperprior of the common log variance.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_columns,)
-        Logarithms of the prior variances.
+    for each column, with a N(., 1) prior centred at the common value. The statistic has gradient
+    sums at a model that predicts the probability `rate`. The result has the logarithms of the prior
+    variances, shape (n_columns,).
     """
     hessian_sum, weights = design.n * rate * (1 - rate), design.weights
     centred = (statistic.Z - weights @ statistic.Z) * weights[:, None]
@@ -340,31 +324,15 @@ def gauss_newton_update(
     prior: GaussianPosterior,
     design: WeightedPublicRows,
     statistic: NoisyStatistic,
-    offset: Floats | float = 0.0,
+    offset: Floats | float = 0.0,  # (m,)
     steps: int = 5,
 ) -> tuple[GaussianPosterior, float]:
     """Return the posterior given noisy gradient sums, using an iterated extended Kalman update.
 
     The expected sums are estimated from the public rows and linearised at the current mode. The
-    first Gauss-Newton step is a full step, and later steps are damped by `DAMPING`.
-
-    Parameters
-    ----------
-    prior : GaussianPosterior
-        Prior of the coefficients and the intercept.
-    statistic : NoisyStatistic
-        The noisy gradient sums.
-    offset : ndarray of float64, shape (m,), or float, default=0
-        Base margin of each public row.
-    steps : int, default=5
-        Number of Gauss-Newton steps.
-
-    Returns
-    -------
-    GaussianPosterior
-        The Laplace approximation of the posterior.
-    float
-        Log marginal likelihood of the statistic, up to a constant.
+    first Gauss-Newton step is a full step, and later steps are damped by `DAMPING`. The base
+    margins of the public rows are `offset`. The second value is the log marginal likelihood of the
+    statistic, up to a constant.
     """
     ones = np.ones((len(design.X), 1))
     extended = np.hstack([design.X, ones])  # (m, n_coefficients + 1)
@@ -395,25 +363,17 @@ def gauss_newton_update(
 def _linearised_sums(
     design: WeightedPublicRows,
     statistic: NoisyStatistic,
-    extended: Floats,
-    margins: Floats,
-    coefficients: Floats,
+    extended: Floats,  # (m, n_coefficients + 1)
+    margins: Floats,  # (m,)
+    coefficients: Floats,  # (n_coefficients,)
 ) -> tuple[Floats, Floats, Floats]:
     """Return the derivative, the expectation and the error covariance of the sums of a model.
 
     With a `FactorBasis`, covariances between columns are shrunk. Sums of independent columns are
-    linear in the coefficients.
-
-    Parameters
-    ----------
-    extended : ndarray of float64, shape (m, n_coefficients + 1)
-        Public rows, with a column of ones for the intercept.
-    margins : ndarray of float64, shape (m,)
-        Margins of the public rows.
-    coefficients : ndarray of float64, shape (n_coefficients,)
-        Coefficients of the model.
+    linear in the coefficients. Extended public rows have a column of ones for the intercept.
     """
-    n, Z, basis = design.n, statistic.Z, design.basis
+    n, basis = design.n, design.basis
+    Z = statistic.Z
     w, v = design.weights, statistic.scale  # (m,)
     margins = np.clip(margins, -30, 30)  # so that `exp` does not overflow
     probability = 1 / (1 + np.exp(-margins))
@@ -485,17 +445,18 @@ def project_sums(
     for column in np.unique(columns).tolist():
         sums = np.flatnonzero(columns == column)
         factors = np.flatnonzero(factor_columns == column)
+        column_Z = Z[:, sums]
         directions = np.eye(len(sums))
         if column >= 0 and len(factors) < len(sums):
-            directions, _ = np.linalg.qr(Z[:, sums].T @ weighted[:, factors])
-        projected_totals.append(totals[..., sums] @ directions)
-        projected_Z.append(Z[:, sums] @ directions)
+            products = column_Z.T @ weighted[:, factors]
+            directions, _ = np.linalg.qr(products)
+        column_totals = totals[..., sums]
+        projected_totals.append(column_totals @ directions)
+        projected_Z.append(column_Z @ directions)
         kept_columns += [column] * directions.shape[1]
-    return (
-        np.concatenate(projected_totals, axis=-1),
-        np.hstack(projected_Z),
-        np.array(kept_columns, dtype=np.intp),
-    )
+    projected = np.concatenate(projected_totals, axis=-1)
+    kept = np.array(kept_columns, dtype=np.intp)
+    return projected, np.hstack(projected_Z), kept
 
 
 def _multiply_columns(X: Floats, matrices: Sequence[Floats]) -> Floats:
@@ -531,18 +492,8 @@ def laplace_approximation(
 
     Power priors are due to Ibrahim and Chen (2000). Here, the likelihood is the logistic likelihood
     of labelled public rows. The mode is found by damped Newton steps, and the covariance is the
-    inverse of the hessian at the mode.
-
-    Parameters
-    ----------
-    prior : GaussianPosterior
-        Prior of the coefficients and the intercept.
-    X : ndarray of float64, shape (k, n_coefficients)
-        Labelled rows.
-    outcomes : ndarray of float64, shape (k,)
-        Targets of the labelled rows, between 0 and 1.
-    exponent : float
-        Exponent of the likelihood, between 0 and 1.
+    inverse of the hessian at the mode. Shapes: X (k, n_coefficients), outcomes between 0 and 1
+    (k,).
     """
     extended = np.hstack([X, np.ones((len(X), 1))])
     precision, mode = _inverse(prior.covariance), prior.mean.astype(np.float64)
@@ -585,22 +536,13 @@ class WarmStart:
 
 
 def warm_starts(
-    binner: Binner,
-    design: WeightedPublicRows,
-    n_targets: int,
-    public_labels: PublicLabels | None,
+    binner: Binner, design: WeightedPublicRows, n_targets: int, public_labels: PublicLabels | None
 ) -> list[WarmStart]:
     """Return the candidate initial models: the null model, followed by a fit for each power prior.
 
     Each fit conditions the prior of the bin scores on the likelihood of the public labels, raised
-    to one of the positive exponents in `POWER_PRIORS`.
-
-    Parameters
-    ----------
-    n_targets : int
-        1 for two labels, otherwise the number of labels.
-    public_labels : PublicLabels or None
-        Targets of the public rows. If None, only the null model is returned.
+    to one of the positive exponents in `POWER_PRIORS`. Without public labels, there is only the
+    null model.
     """
     null = null_model(binner.offsets, n_targets)
     starts = [WarmStart(null, [np.zeros((n_targets, size, size)) for size in binner.sizes])]

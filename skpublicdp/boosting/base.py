@@ -39,7 +39,7 @@ from skpublicdp.boosting.explain import (
 from skpublicdp.boosting.fit import FitOptions, fit_boosting
 from skpublicdp.boosting.fitted_model import FittedModel
 from skpublicdp.boosting.model import MARGIN_UNIT
-from skpublicdp.boosting.public_model import PublicModelMixin, model_lines
+from skpublicdp.boosting.public_model import PublicModelMixin, known_facts, model_lines
 from skpublicdp.boosting.training_data import TrainingData, read_training_data
 from skpublicdp.data.batch_predict import Rule, apply_rule
 from skpublicdp.data.labels import TargetReader
@@ -73,19 +73,6 @@ class SemiPrivateBoosting(
         **GROUP_PARAMETERS,
     }
 
-    # these arguments are requested by default, since no other step of a pipeline could use public
-    # rows
-    __metadata_request__fit = {  # noqa: RUF012
-        "X_public": True,
-        "y_public": True,
-        "is_public": True,
-        "groups": True,
-    }
-
-    protects_all_rows = True
-    """As base learners require, every row of `X` is private unless `is_public` marks it as
-    public."""
-
     intercept_: Any  # float, or ndarray of float64, shape (n_targets,)
 
     def _fit(
@@ -100,23 +87,7 @@ class SemiPrivateBoosting(
     ) -> tuple[TrainingData, FittedModel]:
         """Fit the model, and set the attributes shared by the classifier and the regressor.
 
-        Parameters
-        ----------
-        target_reader : TargetReader
-            Reader that validates and encodes `y`.
-        label_assumption : str
-            Fact about the labels that may be known, to be listed in the receipt.
-        learning_rate : float, optional
-            Learning rate of voting trees.
-        **inputs
-            `X_public`, `y_public`, `is_public` and `groups`.
-
-        Returns
-        -------
-        TrainingData
-            The validated inputs.
-        FittedModel
-            The fitted model, from which subclasses set their own attributes.
+        The receipt lists `label_assumption`, a fact about the labels that may be known.
         """
         check_parameters(self)
         ledger = Ledger.from_estimator(self)
@@ -154,14 +125,9 @@ class SemiPrivateBoosting(
         self.drift_ = drift.statistic
         self.drift_columns_ = drift.by_name(training.schema.names)
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
-        public_facts = "the number of private rows and the types of the columns"
-        if label_assumption:
-            public_facts = (
-                f"the number of private rows, the types of the columns and {label_assumption}"
-            )
         self.privacy_ = ledger.receipt(
             assumptions=(
-                f"{public_facts} may be known",
+                known_facts(label_assumption),
                 *training.assumptions,
                 *model_lines(training.public_margins, self.budget),
             )
@@ -288,14 +254,6 @@ class SemiPrivateBoosting(
         )
         row = "public row" if self.privacy_.n_public else "row of the data-independent grid"
         return f"{target_name} of an average {row}: {base}; to it are added\n{terms}"
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that missing values, categories and strings are supported."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
 
 
 def _largest_drifts(columns: dict[str, float] | None) -> str:

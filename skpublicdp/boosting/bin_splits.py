@@ -92,19 +92,7 @@ def apply_tree(splits: Predicates, columns: BinCodes | list[BinCodes]) -> BinCod
 
     The result equals that of `DecisionTree.apply` but is computed in a fraction of the time. At
     each level, all nodes are evaluated for all rows, using bitwise operations instead of indexing.
-
-    Parameters
-    ----------
-    splits : BinSplits
-        Splits of the tree in breadth-first order: `DecisionTree.splits`.
-    columns : sequence of ndarray of int, shape (n,)
-        Bin codes of each column.
-
-    Returns
-    -------
-    ndarray of uint8, shape (n,)
-        Index of the leaf. The binary digits of an index are the decisions along the path, starting
-        at the root.
+    The binary digits of a leaf's index are the decisions along the path, starting at the root.
     """
     assert isinstance(splits, BinSplits)
     leaf = np.zeros(len(columns[0]), dtype=np.uint8)
@@ -141,23 +129,9 @@ def joint_gradient_sums(
     With many splits, values are first summed over tuples of patterns, where a pattern is a group of
     bins of one column that satisfy the same splits. The resulting small table is then multiplied
     along each axis by the split indicators of the patterns. The result equals `contingency_table`.
-
-    Parameters
-    ----------
-    order : int
-        Number of splits in a tuple: 2 for pairs or 3 for triples. A tuple can contain the same
-        split more than once, and index 0 stands for the absence of a condition.
-    codes : ndarray of int, shape (n_columns, n)
-        Bin codes of the rows.
-    sizes : list of int
-        Number of bins of each column.
-    values : ndarray of float64, shape (n,)
-        Integers.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_splits + 1,) * order
-        The sums.
+    A tuple has `order` splits, 2 or 3. It can contain the same split more than once, and index 0
+    stands for the absence of a condition. Shapes: codes (n_columns, n), values (n,), result
+    (n_splits + 1,) * order.
     """
     assert isinstance(splits, BinSplits)
     n_splits, n_rows = len(splits), len(values)

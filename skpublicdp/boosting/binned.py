@@ -120,19 +120,8 @@ class FineBinnedRows:
     ) -> FineBinnedRows:
         """Concatenate chunks of binned rows, which can be of any size.
 
-        Parameters
-        ----------
-        chunks : iterable of (list of ndarray, shape (k,), ndarray, shape (k,), ndarray)
-            Fine bins and `y` of all `n` rows as returned by `encode_rows`, and margins of a public
-            model, shape (n_margins, k), or `NO_MARGINS`.
-        n : int
-            Number of rows.
-        dtype : dtype
-            Type of `y`.
-        n_jobs : int, optional
-            Number of joblib threads.
-        n_margins : int, default=0
-            Number of margins of each row.
+        A chunk has fine bins and `y`, as returned by `encode_rows`, and margins of a public model,
+        shape (n_margins, k), or `NO_MARGINS`.
         """
         rows = cls(fine_binner, n, dtype, n_jobs, n_margins=n_margins)
         rows.fill(chunks)

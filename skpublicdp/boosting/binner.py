@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 
 from skpublicdp.boosting.budget_split import N_BINS
 from skpublicdp.data.binning import SortedEdges, cut_points, fine_edges
-from skpublicdp.data.one_hot import (
-    OneHotColumn,
-    fold_rows,
-    indicator_states,
-    source_columns,
-)
+from skpublicdp.data.one_hot import OneHotColumn, fold_rows, indicator_states, source_columns
 from skpublicdp.data.schema import MISSING, OTHER, Coder, Column, Schema
 from skpublicdp.data.tables import Table
 from skpublicdp.typing import Floats, Integers
@@ -208,13 +203,6 @@ def refine_bins(binner: Binner, X_public: Floats, weights: Floats) -> Binner:
 
     A column that has too few bins because of ties is also cut at the quantiles of its distinct
     values.
-
-    Parameters
-    ----------
-    X_public : ndarray of float64, shape (m, n_columns)
-        Encoded public rows. Missing numbers are NaN.
-    weights : ndarray of float64, shape (m,)
-        Weights of the public rows.
     """
     refined = []
     for bins, values in zip(binner.columns, X_public.T, strict=True):
@@ -245,24 +233,15 @@ def refine_scores(scores: Integers, coarse: Binner, fine: Binner) -> Integers:
 
 def make_binner(
     schema: Schema,
-    X_public: Floats,
+    X_public: Floats,  # (m, n_columns)
     max_bins: int | None,
-    weights: Floats | None = None,
+    weights: Floats | None = None,  # (m,)
 ) -> Binner:
     """Return the bins of all columns, as determined by the public rows.
 
     Numeric columns are cut at weighted quantiles. In a categorical column, each of the most
-    frequent categories has its own bin.
-
-    Parameters
-    ----------
-    X_public : ndarray of float64, shape (m, n_columns)
-        Encoded public rows. Missing numbers are NaN.
-    max_bins : int or None
-        Maximum number of bins of a numeric column, excluding the bin for missing values. With
-        ``None``, the result is the fine bins, to whose cuts all later cuts are moved.
-    weights : ndarray of float64, shape (m,), optional
-        Weights of the public rows.
+    frequent categories has its own bin. The bin for missing values does not count towards
+    `max_bins`. With ``None``, the result is the fine bins, to whose cuts all later cuts are moved.
     """
     columns = []
     for column, values in zip(schema.columns, X_public.T, strict=True):
@@ -303,13 +282,6 @@ def n_removable_rows(bins: ColumnBins, codes: Floats) -> Integers:
 
     The result is at most 2, shape (n_bins - 2,). It repeats the choice of `_categorical_bins` for
     public rows of which one or two rows of a category are left out.
-
-    Parameters
-    ----------
-    bins : ColumnBins
-        Bins of a categorical column.
-    codes : ndarray of float64, shape (m,)
-        Category code of each public row in this column.
     """
     column = bins.column
     n_categories = len(column.values)

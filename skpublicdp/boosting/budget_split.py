@@ -9,13 +9,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 
-from skpublicdp.accounting import (
-    Either,
-    Event,
-    Sensitivity,
-    Steps,
-    zcdp_rho,
-)
+from skpublicdp.accounting import Either, Event, Sensitivity, Steps, zcdp_rho
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.privacy.stage_budget import StageBudget
 
@@ -129,17 +123,8 @@ def plan_tree_trial(
 ) -> tuple[StageBudget, StageBudget]:
     """Register the plan of a fit that may try out a tree.
 
-    Parameters
-    ----------
-    later_share : Fraction, default=0
-        Share of the budget that is reserved for a release after the fit.
-
-    Returns
-    -------
-    StageBudget
-        Total budget of the steps of the fit.
-    StageBudget
-        Budget of the later release.
+    Return the total budget of the steps of the fit, and that of a later release, for which
+    `later_share` is reserved.
     """
 
     def make_plan(amount: Fraction) -> Event:

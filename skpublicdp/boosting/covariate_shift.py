@@ -69,39 +69,26 @@ NO_DRIFT = DriftReport(None, is_significant=False)
 
 
 def histogram_drift(
-    squares: Floats,
-    errors: Floats,
-    noise_shares: Floats,
+    squares: Floats,  # (n_measured,)
+    errors: Floats,  # (m, n_measured)
+    noise_shares: Floats,  # (n_measured,)
     column_slices: Sequence[slice],
     is_identity: Sequence[bool],
-    columns: Mask | None = None,
+    columns: Mask | None = None,  # (n_columns,)
 ) -> DriftReport:
     """Test whether the counts of a histogram differ from their predictions by more than chance.
 
     Without a shift, the mean of squared deviations is approximately a multiple of a chi-squared
     variable. Its degrees of freedom are chosen to match mean and variance (Satterthwaite 1946). The
-    correlations of counts of related columns increase the variance.
+    correlations of counts of related columns increase the variance. Deviations are standardised:
+    `squares` by the variances of the counts, and `errors` of each public row by their standard
+    deviations. Independent errors such as noise have the shares `noise_shares` of the variances. If
+    every bin of a column is counted (`is_identity`), the counts add up to a public number.
 
     References
     ----------
     F. E. Satterthwaite (1946). An approximate distribution of estimates of variance components.
     Biometrics Bulletin 2(6).
-
-    Parameters
-    ----------
-    squares : ndarray of float64, shape (n_measured,)
-        Squared deviations of the counts, divided by their variances.
-    errors : ndarray of float64, shape (m, n_measured)
-        Sampling errors of the counts due to each public row, divided by their standard deviations.
-    noise_shares : ndarray of float64, shape (n_measured,)
-        Shares of the variances that are due to independent errors such as noise.
-    column_slices : sequence of slice
-        Positions of each column's counts.
-    is_identity : sequence of bool
-        Whether every bin of a column is counted separately, so that the counts add up to a public
-        number.
-    columns : ndarray of bool, shape (n_columns,), optional
-        Mask of the columns that are tested. By default, all columns are tested.
     """
     if columns is None:
         columns = np.ones(len(column_slices), dtype=bool)
@@ -165,11 +152,6 @@ def expected_bin_shares(
 
     H. Ney, U. Essen, R. Kneser (1994). On structuring probabilistic dependences in stochastic
     language modelling. Computer Speech and Language 8(1).
-
-    Parameters
-    ----------
-    X_public : ndarray of float64, shape (m, n_columns)
-        Encoded public rows.
     """
     m, shares = len(design.X), design.weights @ design.X
     means = shares.copy()
@@ -218,19 +200,8 @@ def predict_counts(
 ) -> tuple[Floats, Floats]:
     """Predict the measured private counts from the public rows.
 
-    Parameters
-    ----------
-    expected : ExpectedShares
-        Predicted fractions of private rows in each bin.
-    strategy : HistogramStrategy
-        Linear combinations of bins that are measured.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_measured,)
-        Expected counts.
-    ndarray of float64, shape (n_measured,)
-        Variances of these predictions due to the sampling of public rows.
+    Return the expected counts and their variances due to the sampling of public rows, both of shape
+    (n_measured,).
     """
     n, m = design.n, design.effective_size
     means = strategy.apply(expected.means) / STRATEGY_UNIT
@@ -253,36 +224,21 @@ def predict_counts(
 
 
 def overlapping_columns(
-    deviations: Floats,
-    Z: Floats,
-    weights: Floats,
+    deviations: Floats,  # (n_measured,)
+    Z: Floats,  # (m, n_measured)
+    weights: Floats,  # (m,)
     variance: float,
     column_slices: Sequence[slice],
-    has_actual_values: Mask | None = None,
+    has_actual_values: Mask | None = None,  # (n_columns,)
 ) -> Mask:
     """Indicate which columns can be reweighted without losing too many public rows.
 
     If weights of the public rows matched a column's fractions exactly, the effective sample size
     would be divided by at least 1 + χ², where χ² is the chi-squared divergence of the private from
     the public fractions. A column overlaps if the lower limit of this divergence (three standard
-    deviations below the estimate) leaves the fraction `MIN_KEPT_FRACTION`.
-
-    Parameters
-    ----------
-    deviations : ndarray of float64, shape (n_measured,)
-        Measured minus expected fractions.
-    Z : ndarray of float64, shape (m, n_measured)
-        Contribution of each public row to the fractions.
-    weights : ndarray of float64, shape (m,)
-        Weights of the public rows.
-    variance : float
-        Noise variance of the fractions.
-    column_slices : sequence of slice
-        Positions of each column's fractions.
-    has_actual_values : ndarray of bool, shape (n_columns,), optional
-        Mask of the columns without synthetic public values. By default, no column has any.
-        Columns with synthetic values always overlap: these values are no sample, so their fractions
-        are wrong by design, and Newton steps with wrong fractions can diverge.
+    deviations below the estimate) leaves the fraction `MIN_KEPT_FRACTION`. Columns with synthetic
+    public values always overlap: these values are no sample, so their fractions are wrong by
+    design, and Newton steps with wrong fractions can diverge.
     """
     overlaps = np.ones(len(column_slices), dtype=bool)
     for i, block in enumerate(column_slices):
@@ -347,20 +303,11 @@ MAX_CALIBRATION_STEPS = 50
 def median_split_indicators(binner: Binner, design: WeightedPublicRows) -> Integers:
     """Return a median split of each column, with about half of the public rows on either side.
 
-    Noisy counts of the private rows in these bins are used to test for a shift of the column.
-
-    Parameters
-    ----------
-    binner : Binner
-        Bins of all columns, which are split in their order. The order of categories does not depend
-        on the public rows: in decreasing order of frequency, the public share of the lower half
-        would exceed the private share even without a shift.
-
-    Returns
-    -------
-    ndarray of int64, shape (n_splits, n_bins)
-        Indicators of the bins in the lower half of each column. Columns that are constant in the
-        public rows have no split.
+    Noisy counts of the private rows in these bins are used to test for a shift of the column. Bins
+    are split in their order. The order of categories does not depend on the public rows: in
+    decreasing order of frequency, the public share of the lower half would exceed the private share
+    even without a shift. Columns that are constant in the public rows have no split. Shape of the
+    result: (n_splits, n_bins).
     """
     bin_shares = design.weights @ design.X  # (n_bins,)
     splits = []
@@ -385,18 +332,7 @@ def shift_features(binner: Binner, X: Floats, X_public: Floats) -> Floats:
 
     The features of a numeric column are the logit of the rank, which is unbounded in both tails,
     and an indicator of missing values. The features of a categorical column are indicators of its
-    categories.
-
-    Parameters
-    ----------
-    X : ndarray of float64, shape (m, n_bins)
-        Bin indicators of the public rows.
-    X_public : ndarray of float64, shape (m, n_columns)
-        Encoded public rows.
-
-    Returns
-    -------
-    ndarray of float64, shape (m, n_features)
+    categories. Shapes: X (m, n_bins), X_public (m, n_columns), result (m, n_features).
     """
     features = []
     for start, stop, bins, values in zip(
@@ -420,20 +356,9 @@ def noisy_shift(
     """Test for covariate shift, and reweight the public rows if the shift is significant.
 
     If the test is significant, the weights are estimated a second time. The second estimate uses
-    bins at quantiles of the reweighted public rows.
-
-    Parameters
-    ----------
-    max_share : Fraction
-        Maximum share of the budget for the tests.
-
-    Returns
-    -------
-    ShiftEstimate or None
-        Drift found by the first test and weights found by the last test, or None if testing is too
-        expensive.
-    Fraction
-        Share of the budget that was spent.
+    bins at quantiles of the reweighted public rows. Return the drift found by the first test with
+    the weights found by the last one, or None if testing is too expensive, and the share of the
+    budget that was spent.
     """
     data = training.binned
     design = WeightedPublicRows.from_data(data)
@@ -546,9 +471,9 @@ class ShiftEstimate:
 
 def estimate_shift(
     design: WeightedPublicRows,
-    indicators: Integers,
-    features: Floats,
-    counts: Integers,
+    indicators: Integers,  # (n_splits, n_bins)
+    features: Floats,  # (m, n_features)
+    counts: Integers,  # (n_splits,)
     variance: float,
     min_evidence: float,
     *,
@@ -559,26 +484,9 @@ def estimate_shift(
 
     The density ratio of private to public rows is modelled as exp(features @ a) with the prior a ~
     N(0, s I), where s is chosen to maximise the marginal likelihood of a Gaussian approximation.
-    The public rows are reweighted by the density ratio at the posterior mode of a.
-
-    Parameters
-    ----------
-    design : WeightedPublicRows
-        Public rows and their current weights.
-    indicators : ndarray of int64, shape (n_splits, n_bins)
-        `median_split_indicators`.
-    features : ndarray of float64, shape (m, n_features)
-        `shift_features`.
-    counts : ndarray of int64, shape (n_splits,)
-        Noisy count of private rows in the lower half of each column.
-    variance : float
-        Noise variance of the counts.
-    min_evidence : float
-        Log marginal likelihood ratio above which the rows are reweighted.
-    expected : ExpectedShares, optional
-        Prediction of the fractions without a shift. By default, the fractions of public rows.
-    pure : bool, default=False
-        Whether the noise is Laplace, in which case the test uses normal scores of the deviations.
+    The public rows are reweighted by the density ratio at the posterior mode of a. The log marginal
+    likelihood ratio must exceed `min_evidence`. By default, the expected fractions are those of
+    public rows. With Laplace noise (`pure`), the test uses normal scores of the deviations.
     """
     Z = design.X @ indicators.T  # (m, n_splits)
     n, weights = design.n, design.weights
@@ -631,15 +539,6 @@ def normal_scores(deviations: Floats, sampling_variances: Floats, noise_variance
     Each deviation is the sum of a Gaussian sampling error and Laplace noise. Large deviations are
     more likely under Laplace noise than under Gaussian noise, so a test that assumes Gaussian noise
     would find spurious shifts.
-
-    Parameters
-    ----------
-    deviations : ndarray of float64, shape (n,)
-        Deviations of the observed values from the expected values.
-    sampling_variances : ndarray of float64, shape (n,)
-        Variance of each Gaussian sampling error.
-    noise_variance : float
-        Variance of the Laplace noise.
     """
     scale = np.sqrt(noise_variance / 2)  # of the Laplace distribution
     sampling = np.sqrt(sampling_variances)
@@ -649,15 +548,16 @@ def normal_scores(deviations: Floats, sampling_variances: Floats, noise_variance
     k = sampling / scale
     # P(X > x) = phi(u) (R(u) - R(u + k) / 2 + R(k - u) / 2), for Mills' ratio R
     log_ratio = _log_mills_ratio(u)
-    log_quotient = _log_mills_ratio(u + k) - log_ratio
-    log_difference = log_ratio + np.log1p(-np.exp(log_quotient) / 2)  # the first two terms
+    quotient = np.exp(_log_mills_ratio(u + k) - log_ratio)
+    log_difference = log_ratio + np.log1p(-quotient / 2)  # the first two terms
     log_last_term = _log_mills_ratio(k - u) - np.log(2)
     squares = u**2 + np.log(2 * np.pi)
     log_density = -squares / 2
     log_tail = log_density + np.logaddexp(log_difference, log_last_term)
     log_tail = np.minimum(log_tail, np.log(0.5))
     scores = -ndtri_exp(log_tail)
-    total_deviations = np.sqrt(sampling_variances + noise_variance)
+    variances = sampling_variances + noise_variance
+    total_deviations = np.sqrt(variances)
     return np.sign(deviations) * scores * total_deviations
 
 
@@ -682,7 +582,8 @@ def _shift_log_evidence(deviation: Floats, covariance: Floats, jacobian: Floats)
     shift_covariance = white_jacobian @ white_jacobian.T
     eigenvalues, eigenvectors = np.linalg.eigh(shift_covariance)
     squares = (eigenvectors.T @ white_deviation) ** 2
-    ratios = TILT_VARIANCES[:, None] * np.maximum(eigenvalues, 0.0)  # (n_variances, n)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    ratios = TILT_VARIANCES[:, None] * eigenvalues  # (n_variances, n)
     explained = squares * ratios / (1 + ratios)
     return (explained - np.log1p(ratios)).sum(axis=1) / 2
 
@@ -693,19 +594,8 @@ def _tilt_weights(
     """Return weights proportional to weights * exp(features @ a), at the posterior mode of a.
 
     The coefficients a have a N(0, I) prior, and the likelihood of the released shares is Gaussian.
-
-    Parameters
-    ----------
-    weights : ndarray of float64, shape (m,)
-        Current weights of the public rows.
-    features : ndarray of float64, shape (m, n_features)
-        Features of the log density ratio, multiplied by the prior standard deviation.
-    Z : ndarray of float64, shape (m, n)
-        Contribution of each public row to the shares.
-    shares : ndarray of float64, shape (n,)
-        Released fractions of private rows.
-    covariance : ndarray of float64, shape (n, n)
-        Covariance of the errors of the shares.
+    The features, shape (m, n_features), are multiplied by the prior standard deviation. Z, shape
+    (m, n), has the contribution of each public row to the shares.
     """
     factor = cho_factor(covariance)
 
@@ -739,16 +629,8 @@ def calibrate_weights(
     The weights w minimise m KL(w || u) + ½ Σ (counts - n Zᵀw)² / variance. Here u denotes the
     current weights and m the effective number of public rows. At the solution, log(w / u) is linear
     in Z. The solution is computed by Newton's method with backtracking on the convex dual problem
-    (Hainmueller 2012).
-
-    Parameters
-    ----------
-    Z : ndarray of float64, shape (m, n_measured)
-        Contribution of each public row to the counts.
-    counts : ndarray of float64, shape (n_measured,)
-        Noisy counts of private rows.
-    variance : float
-        Noise variance of the counts.
+    (Hainmueller 2012). Z, shape (m, n_measured), has the contribution of each public row to the
+    counts.
     """
     n, m = design.n, design.effective_size
     log_weights = np.log(design.weights)

@@ -78,17 +78,8 @@ class Pair:
 def shape_functions(fitted: FittedModel, unit: float = 1.0) -> tuple[tuple[Shape, ...], Floats]:
     """Return the intercepts and each column's shape function, centred on the public rows.
 
-    Parameters
-    ----------
-    unit : float, default=1.0
-        Output per unit of margin. With a value of 1, the output is in log-odds.
-
-    Returns
-    -------
-    tuple of Shape
-        Shape function of each column.
-    ndarray of float64, shape (n_targets,)
-        Intercepts, which include the mean contribution of each column over the public rows.
+    With a unit of 1, the output is in log-odds. The intercepts, shape (n_targets,), include the
+    mean contribution of each column over the public rows.
     """
     model, binner = fitted.model, fitted.data.binner
     score_unit = np.float64(unit / MARGIN_UNIT)
@@ -234,13 +225,6 @@ def feature_importances(model: AdditiveModel, public_codes: BinCodes) -> Floats:
 
     The importance is the mean absolute deviation of the column's contribution over the public rows.
     The deviation of a tree is divided equally among the columns on which the tree depends.
-
-    Parameters
-    ----------
-    model : AdditiveModel
-        Fitted model.
-    public_codes : ndarray of int, shape (n_columns, m)
-        Bin codes of the public rows.
     """
     importances = np.zeros(len(public_codes))
     for position, bin_of_row in enumerate(public_codes):
@@ -263,13 +247,6 @@ def source_importances(model: AdditiveModel, binner: Binner, public_codes: BinCo
     The importance of a one-hot column is divided among its members. The share of a member is
     proportional to the absolute deviations of the public rows in which the member is 1. If all
     deviations are zero, the shares are proportional to the number of these rows.
-
-    Parameters
-    ----------
-    model : AdditiveModel
-        Fitted model.
-    public_codes : ndarray of int, shape (n_columns, m)
-        Bin codes of the public rows.
     """
     importances = []
     for position, importance in enumerate(feature_importances(model, public_codes)):
@@ -340,16 +317,7 @@ def list_terms(
 ) -> tuple[Term, ...]:
     """Return the terms of a model: columns, pairs, trees in no pair, and the public model.
 
-    Parameters
-    ----------
-    shapes, pairs, trees
-        Descriptions of the columns, pairs and trees of the model.
-    columns_of_trees : sequence of tuple of int
-        Positions of the columns on which each tree depends.
-    public_term : PublicTerm, optional
-        Contribution of a public or linear model, if there is one.
-    unit : float
-        Change in the output per unit of margin.
+    The output changes by `unit` per unit of margin.
     """
     terms = [
         Term(shape.name, (position,), (), term_importance(shape))
@@ -390,18 +358,7 @@ def describe_terms(
 ) -> str:
     """Return a description of the most important terms, and the names of the remaining terms.
 
-    Parameters
-    ----------
-    terms : sequence of Term
-        All terms of the model.
-    shapes, trees
-        Descriptions of the model's columns and trees.
-    model : AdditiveModel
-        The model, which includes the splits of its trees.
-    labels : sequence of str
-        Name of each target. Empty names are not printed.
-    decimals : int
-        Number of decimals.
+    Empty names of targets are not printed.
     """
     suffixes = label_suffixes(labels)
 
@@ -449,13 +406,6 @@ def _describe_column(shape: Shape, format_scores: Callable[[Floats, Floats], str
     """Return the lines that describe a column, with the score of each bin or group of bins.
 
     Bins without public rows are omitted, since their scores are determined by the prior alone.
-
-    Parameters
-    ----------
-    shape : Shape
-        Shape function of the column.
-    format_scores : callable
-        Function that formats the scores and deviations of all targets, both of shape (n_targets,).
     """
     bins = np.flatnonzero(shape.shares).tolist()
     n_rare = 0
@@ -485,15 +435,6 @@ def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[l
     The error is the squared difference between a score and the mean of its group, weighted by the
     number of public rows. The bin for missing values is never merged. Each group is a list of bin
     positions.
-
-    Parameters
-    ----------
-    groups : list of list of int
-        Initial groups of bins, in the order of the bins.
-    shape : Shape
-        Scores and public shares of the bins.
-    max_groups : int
-        Maximum number of groups that are returned.
     """
     missing_bin = len(shape.shares) - 1
     missing = [group for group in groups if group[-1] == missing_bin]
@@ -587,32 +528,16 @@ class LocalExplanation:
 
 
 def explain_rows(
-    codes: BinCodes,
+    codes: BinCodes,  # (n_columns, n)
     model: AdditiveModel,
     terms: Sequence[Term],
     shapes: Sequence[Shape],
     pairs: Sequence[Pair],
     trees: Sequence[Tree],
-    intercepts: Floats,
-    of_public_model: Floats | None,
+    intercepts: Floats,  # (n_targets,)
+    of_public_model: Floats | None,  # (n_targets, n)
 ) -> LocalExplanation:
-    """Return the contribution of each term to the prediction of each row.
-
-    Parameters
-    ----------
-    codes : ndarray of int, shape (n_columns, n)
-        Bin codes of the rows.
-    model : AdditiveModel
-        The model, which includes the splits of its trees.
-    terms : sequence of Term
-        All terms of the model.
-    shapes, pairs, trees
-        Descriptions of the model's columns, pairs and trees, with their scores.
-    intercepts : ndarray of float64, shape (n_targets,)
-        Intercepts of the model, on the output scale.
-    of_public_model : ndarray of float64, shape (n_targets, n), optional
-        Contribution of the public model to each row.
-    """
+    """Return the contribution of each term to the prediction of each row."""
     pair_of_trees = {pair.trees: pair for pair in pairs}
     contributions_by_term = []
     cells = np.empty((codes.shape[1], len(terms)), dtype=object)

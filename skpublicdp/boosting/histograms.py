@@ -102,11 +102,6 @@ class HistogramStrategy:
         `MAX_GRADIENT`, multiplied by the strategy entries of its bins. To the counts, each row
         contributes the same entries multiplied by `count_weight`. Since the change is convex in the
         gradients, its maximum is attained at extreme gradients (docs/proofs/moments.md).
-
-        Parameters
-        ----------
-        counts : bool
-            Whether counts are measured in addition to gradient sums.
         """
         weight = self.count_weight if counts else 0
         # the total count is the number of rows, which is fixed, so only the total gradient changes
@@ -159,13 +154,6 @@ def identity_strategy(binner: Binner, X: Floats, *, pure: bool) -> HistogramStra
     these bins is measured. With Gaussian noise, counts of weight `MAX_GRADIENT` do not increase the
     sensitivity: a row that moves to another bin affects two gradients and two counts, and this
     change has the same norm as the change due to a flipped label.
-
-    Parameters
-    ----------
-    X : ndarray of float64, shape (m, n_bins)
-        Bin indicators of the public rows.
-    pure : bool
-        Whether the noise is Laplace.
     """
     has_public_rows = X.sum(axis=0) > 0
     blocks, is_identity = [], []
@@ -188,7 +176,7 @@ def identity_strategy(binner: Binner, X: Floats, *, pure: bool) -> HistogramStra
 
 def optimised_strategy(
     binner: Binner,
-    shares: Floats,
+    shares: Floats,  # (n_bins,)
     kernels: Sequence[Floats],
     variance: float,
     information: float,
@@ -199,25 +187,14 @@ def optimised_strategy(
     The matrix of each column is optimised separately, among matrices whose columns have norm 1.
     Bins without public rows are omitted, as are columns with a single public bin. Counts have half
     the weight of the largest gradient, because this strategy is used for balanced classes, where
-    counts provide less information about the scores.
+    counts provide less information about the scores. The number of rows times p (1 - p), for a
+    fraction p of rows with the label, is `information`. The sampling variance of a gradient sum
+    over all rows is `sampling`.
 
     References
     ----------
     R. McKenna, G. Miklau, M. Hay, A. Machanavajjhala (2018). Optimizing error of high-dimensional
     statistical queries under differential privacy. PVLDB 11(10).
-
-    Parameters
-    ----------
-    shares : ndarray of float64, shape (n_bins,)
-        Fraction of the rows in each bin; 0 without public rows.
-    kernels : sequence of ndarray
-        Prior covariance of the scores of each column, for prior variance 1.
-    variance : float
-        Noise variance of a measurement.
-    information : float
-        Number of rows times p (1 - p), for a fraction p of rows with the label.
-    sampling : float
-        Sampling variance of a gradient sum over all rows, of private and public rows together.
     """
     blocks, is_identity = [], []
     for start, size, kernel in zip(binner.offsets[:-1], binner.sizes, kernels, strict=True):
@@ -252,21 +229,8 @@ def _minimise_posterior_variance(prior: Floats, shares: Floats, noise: float) ->
     """Return the strategy A, with columns of norm 1, that minimises tr C (K⁻¹ + C AᵀA C / noise)⁻¹.
 
     The trace is the row-weighted posterior variance of the scores, where C is the covariance of a
-    row's bin indicators and K is the prior covariance.
-
-    Parameters
-    ----------
-    prior : ndarray of float64, shape (n_bins, n_bins)
-        Prior covariance K.
-    shares : ndarray of float64, shape (n_bins,)
-        Fraction of the rows in each bin. The fractions sum to 1.
-    noise : float
-        Noise variance of a measurement, in units of scores.
-
-    Returns
-    -------
-    ndarray of float64, shape (n_measured, n_bins)
-        Strategy equivalent to A, but without the directions that A hardly measures.
+    row's bin indicators and K is the prior covariance. The result is equivalent to A, without the
+    directions that A hardly measures. The noise variance is in units of scores.
     """
     size = len(shares)
     identity = np.eye(size)
@@ -393,19 +357,7 @@ class NoisyHistogram:
 def measure(
     table: Integers, strategy: HistogramStrategy, event: Event, ledger: Ledger, *, counts: bool
 ) -> NoisyHistogram:
-    """Release the result of measuring a gradient histogram with a strategy and exact noise.
-
-    Parameters
-    ----------
-    table : ndarray of int64, shape (n_targets + 1, n_bins)
-        Result of `gradient_histogram`.
-    strategy : HistogramStrategy
-        Linear combinations of bins to measure.
-    event : Gaussian or Pure
-        Privacy event of the release.
-    counts : bool
-        Whether row counts are released together with the gradient sums.
-    """
+    """Release the result of measuring a gradient histogram with a strategy and exact noise."""
     weight = strategy.count_weight
     combined = strategy.apply(table)
     combined[-1] *= weight  # the last row holds counts

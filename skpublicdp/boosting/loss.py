@@ -145,6 +145,7 @@ class Loss(ABC):
     hessian_factor: float = 1.0
     # factor applied to the released hessians (see `ClippedSquaredLoss`)
     hessian_unit: float = 1.0
+    clipping_gain: float = 1.0  # assumed reduction of the noise by clipping residuals
     # for labels, the ratio is the scale v, which lies between 1/2 and 1
     # ratio of a gradient's variance to its hessian
     gradient_variance = 0.8
@@ -186,11 +187,6 @@ class Loss(ABC):
     def outcome_covariance(self, margins: Margins, direction: Floats) -> Floats:
         """Multiply the covariance matrix of each row's outcomes by a direction."""
 
-    @property
-    def clipping_gain(self) -> float:
-        """Factor by which clipping the residuals is assumed to reduce the noise."""
-        return 1.0
-
     @abstractmethod
     def gradient_hessian(
         self, margins: Margins, y: NDArray[Any] | None = None
@@ -210,24 +206,13 @@ class Loss(ABC):
     def from_logistic(
         self,
         model: AdditiveModel,
-        codes: BinCodes,
-        row_weights: Floats,
+        codes: BinCodes,  # (n_columns, m)
+        row_weights: Floats,  # (m,)
         outcome_range: OutcomeRange = DECLARED_RANGE,
     ) -> AdditiveModel:
         """Convert a model of each target's log-odds to a model for this loss, to first order.
 
         The mean outcome over the public rows is preserved exactly, up to rounding.
-
-        Parameters
-        ----------
-        model : AdditiveModel
-            Model whose margins are log-odds.
-        codes : ndarray of int, shape (n_columns, m)
-            Bin codes of the public rows.
-        row_weights : ndarray of float64, shape (m,)
-            Weights of the public rows, which sum to 1.
-        outcome_range : OutcomeRange, default=DECLARED_RANGE
-            Range of outcomes, which the model scales to [0, 1].
         """
         rates = probabilities(model.raw_predict(codes)) @ row_weights
         rates = self.normalised(rates)
@@ -384,6 +369,7 @@ class OutcomeLoss(ScalarLoss):
     """
 
     has_labels = False
+    clipping_gain = CLIPPING_GAIN
     max_dispersion: float  # largest dispersion of outcomes in [0, 1]
 
     @abstractmethod
@@ -399,11 +385,6 @@ class OutcomeLoss(ScalarLoss):
     ) -> tuple[float, float]:
         """Return the bounds of outcomes, given declared bounds or those of public outcomes."""
         return bounds
-
-    @property
-    def clipping_gain(self) -> float:
-        """Factor by which clipping the residuals is assumed to reduce the noise."""
-        return CLIPPING_GAIN
 
     def relative_gradient_variance(
         self, dispersion: float, margins: Margins, row_weights: Floats
@@ -613,6 +594,7 @@ class PoissonLoss(OutcomeLoss):
         then larger relative to the noise. By default, residuals are not clipped.
     """
 
+    clipping_gain = COUNT_GAIN
     name = "poisson"
     glm_unit = 0.0
     output_name = "log of the mean outcome"
@@ -646,11 +628,6 @@ class PoissonLoss(OutcomeLoss):
         """Return gradients clipped to ±MAX_GRADIENT, and hessians in units of `hessian_unit`."""
         gradients, hessians = super().gradient_hessian(margins, y)
         return np.clip(gradients, -MAX_GRADIENT, MAX_GRADIENT, out=gradients), hessians
-
-    @property
-    def clipping_gain(self) -> float:
-        """Factor by which the noise is assumed to be reduced, compared with that of labels."""
-        return COUNT_GAIN
 
     def link(self, means: Floats) -> Floats:
         """Return the margins log(2 mean), for means within the range of the table."""

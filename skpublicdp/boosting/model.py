@@ -105,13 +105,14 @@ def scaled_gradients(
     """
     probability = probabilities(margins)
     n_targets = len(probability)
+    has_one_target = n_targets == 1
     labels = np.arange(n_targets)
-    outcome = y if n_targets == 1 else y == labels[:, None]
+    outcome = y if has_one_target else y == labels[:, None]
     scale = gradient_scale(probability, pure)
     exact = 2 * MAX_GRADIENT * scale * (outcome - probability)
     # with several targets, rounding towards 0 does not increase the norm, apart from floating-point
     # errors that are absorbed by the factor 1 - 1e-12
-    integers = np.rint(exact) if n_targets == 1 else np.trunc(exact * (1 - 1e-12))
+    integers = np.rint(exact) if has_one_target else np.trunc(exact * (1 - 1e-12))
     return integers.astype(np.int64)
 
 
@@ -120,21 +121,8 @@ def boosting_weights(
 ) -> Integers:
     """Return each row's boosting weight min(1, 2 (1 - p)), where p is the probability of its label.
 
-    Misclassified rows have full weight, and all other rows have smaller weights.
-
-    Parameters
-    ----------
-    margins : ndarray of int, shape (n_targets, n)
-        Margins of the rows.
-    y : ndarray of int, shape (n,)
-        Codes of the labels.
-    max_weight : int
-        Integer that represents a weight of 1.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-        Weights between 0 and `max_weight`.
+    Misclassified rows have full weight, and all other rows have smaller weights. A weight of 1 is
+    the integer `max_weight`.
     """
     if len(margins) == 1:
         margin_of_label = np.where(y == 1, margins[0], -margins[0])
@@ -145,7 +133,8 @@ def boosting_weights(
         # too low to be the maximum, but only half of the lowest integer, so that no difference
         # overflows
         other_margins[y, rows] = np.iinfo(np.int64).min // 2
-        margin_of_label = margins[y, rows] - other_margins.max(axis=0)
+        largest_other = other_margins.max(axis=0)
+        margin_of_label = margins[y, rows] - largest_other
     error_probability = probabilities(-margin_of_label)
     weights = max_weight * np.minimum(1, 2 * error_probability)
     return np.rint(weights).astype(np.int64)

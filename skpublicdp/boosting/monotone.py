@@ -30,12 +30,6 @@ nearest scores that satisfy a constraint."""
 def validate_monotonic_cst(monotonic_cst: Any, schema: Schema) -> Directions | None:
     """Return each column's monotone constraint (1, 0 or -1), or None if no column has one.
 
-    Parameters
-    ----------
-    monotonic_cst : array-like, dict or None
-        Parameter of the estimator, which contains the directions of all columns or is a dict of
-        directions keyed by column name or position.
-
     Raises
     ------
     ValueError
@@ -99,14 +93,8 @@ def monotone_leaf_projection(
     Two leaves are ordered if they contain rows that differ only in one constrained column. A tree
     is monotone if its values respect this partial order. An upper set contains all leaves above
     each of its members, and a lower set contains all leaves below each of its members. Since there
-    are few leaves, the projection enumerates all upper and lower sets.
-
-    Parameters
-    ----------
-    sizes : list of int
-        Number of bins of each column.
-    directions : ndarray of int8, shape (n_columns,)
-        1 for increasing, -1 for decreasing, 0 for no constraint.
+    are few leaves, the projection enumerates all upper and lower sets. Directions are 1 for
+    increasing, -1 for decreasing, 0 for no constraint.
     """
     n_leaves, order = len(tree.leaves), list(_ordered_leaves(tree, sizes, directions))
     if not order:
@@ -151,13 +139,6 @@ def _ordered_leaves(
 
     Two leaves are ordered if their regions overlap in all columns except one constrained column,
     and if in this column some bin of the first region precedes some bin of the second region.
-
-    Parameters
-    ----------
-    sizes : list of int
-        Number of bins of each column.
-    directions : ndarray of int8, shape (n_columns,)
-        1 for increasing, -1 for decreasing, 0 for no constraint.
     """
     columns = np.unique(tree.splits.features).tolist()
     # bins of each leaf in each column, as unions of half-open intervals (low, high]
@@ -193,26 +174,15 @@ def _overlap(first: IntervalUnion, second: IntervalUnion) -> bool:
 def project_monotone(
     model: AdditiveModel,
     binner: Binner,
-    public_codes: BinCodes,
-    directions: Directions,
+    public_codes: BinCodes,  # (n_columns, m)
+    directions: Directions,  # (n_columns,)
     covariances: list[Floats],
 ) -> AdditiveModel:
     """Return the nearest monotone model, obtained by projecting each column and tree separately.
 
     Since every term is monotone, so is their sum. The mean margin of the public rows is preserved.
-    The model must have one target.
-
-    Parameters
-    ----------
-    model : AdditiveModel
-        Fitted model.
-    public_codes : ndarray of int, shape (n_columns, m)
-        Bin codes of the public rows, whose mean margin is preserved.
-    directions : ndarray of int8, shape (n_columns,)
-        1 for increasing, -1 for decreasing, 0 for no constraint.
-    covariances : list of ndarray
-        Posterior covariances of the columns, followed by those of the trees. Terms without a
-        posterior covariance are weighted by the number of public rows in each bin or leaf.
+    The model must have one target. The covariances are those of the columns, followed by those of
+    the trees. Terms without one are weighted by the number of public rows in each bin or leaf.
     """
     scores = model.scores.copy()
     for column in np.flatnonzero(directions).tolist():

@@ -46,11 +46,7 @@ from skpublicdp.boosting.fitted_model import FittedModel, LogisticFit, mean_vari
 from skpublicdp.boosting.histograms import BOOSTING_PROOF, count_sensitivity
 from skpublicdp.boosting.loss import Loss, OutcomeLoss, OutcomeRange, sum_packed
 from skpublicdp.boosting.model import MARGIN_UNIT, MAX_GRADIENT, AdditiveModel, null_model
-from skpublicdp.boosting.outcome_histogram import (
-    noisy_dispersion,
-    noisy_start,
-    restrict_outcomes,
-)
+from skpublicdp.boosting.outcome_histogram import noisy_dispersion, noisy_start, restrict_outcomes
 from skpublicdp.boosting.term_posterior import (
     ALLOCATION_STEPS,
     PUBLIC_PSEUDO_ROWS,
@@ -167,18 +163,9 @@ class BinSplitter:
     def _half_sums(self, cuts: dict[int, Floats], margins: NDArray[np.int32]) -> Integers:
         """Return the gradient and hessian sums of both halves of every bin.
 
-        Parameters
-        ----------
-        cuts : dict of int to ndarray
-            Candidate cuts of the numeric bins, indexed by column.
-        margins : ndarray of int32, shape (n_targets, n)
-            Margins of the private rows.
-
-        Returns
-        -------
-        ndarray of int64, shape (2 * n_targets, n_halves)
-            Gradient sums of all targets, followed by the hessian sums. Within each column, the
-            halves of bin i have the indices 2 i and 2 i + 1.
+        The result, shape (2 * n_targets, n_halves), has the gradient sums of all targets, followed
+        by the hessian sums. Within each column, the halves of bin i have the indices 2 i and 2 i +
+        1.
         """
         rows, loss = self.data.rows, self.loss
         halves_by_column = {
@@ -223,15 +210,6 @@ class BinSplitter:
         """Split each bin whose halves have significantly different ratios of gradient to hessian.
 
         Significance is determined by a chi-squared test with one degree of freedom per target.
-
-        Parameters
-        ----------
-        cuts : dict of int to ndarray
-            Candidate cuts of the numeric bins, indexed by column.
-        sums : ndarray of float64, shape (2 * n_targets, n_halves)
-            Noisy sums over half bins, in the order returned by `_half_sums`.
-        variance : float
-            Noise variance of the sums.
         """
         columns = list(self.data.binner.columns)
         n_targets = self.loss.n_targets
@@ -360,17 +338,9 @@ class NewtonBooster:
     ) -> None:
         """Spend a budget on one pass over all columns, on new trees, and on further passes.
 
-        Parameters
-        ----------
-        effective_rows : float
-            Number of rows with balanced labels that would carry as much information as the actual
-            rows.
-        splits : BinSplits, optional
-            Candidate splits for interaction trees, or None for a model without trees.
-        max_passes : int, optional
-            Maximum number of passes over all columns.
-        all_data : BinnedData, optional
-            All rows, used for the last pass over the columns. The other passes use a subsample.
+        As many rows with balanced labels as `effective_rows` would carry as much information as the
+        actual rows. If `all_data` is given, the last pass uses these rows, and all other passes use
+        a subsample.
         """
         # if there are trees, at least one pass follows them
         min_passes = 1 if splits is None else 2
@@ -453,17 +423,8 @@ class NewtonBooster:
     def update_term(self, position: int, budget: StageBudget) -> TermPosterior:
         """Release the gradient and hessian sums of a term, and take a Newton step on its scores.
 
-        The margins of private and public rows are updated accordingly.
-
-        Parameters
-        ----------
-        position : int
-            Position of the term among all terms, in which columns precede trees.
-
-        Returns
-        -------
-        TermPosterior
-            The updated posterior.
+        The margins of private and public rows are updated accordingly. Columns precede trees in the
+        positions of the terms.
         """
         term = self._terms[position]
         bins_of_rows, size = term.bins_of_rows, term.posterior.scores.shape[1]
@@ -515,17 +476,9 @@ class NewtonBooster:
 
         A tree improves the model if the log Bayes factor in favour of its leaf values, compared
         with zero values, is positive. The share `tree_share` of the budget is spent on drawing a
-        tree, and `LEAF_SUMS_SHARE` times this amount is spent on its leaf sums.
-
-        Parameters
-        ----------
-        share : Fraction
-            Share of the budget that is still unspent.
-        persons : float
-            Number of persons with balanced labels who would provide as much information as the
-            actual persons.
-        cover : TreeCover
-            Candidate trees.
+        tree, and `LEAF_SUMS_SHARE` times this amount is spent on its leaf sums. The unspent share
+        of the budget is given and returned. As many persons with balanced labels as `persons` would
+        provide as much information as the actual persons.
         """
         n = self.data.rows.n
         n_rows = min(n, TREE_SAMPLE_ROWS)
@@ -554,22 +507,12 @@ class NewtonBooster:
 
         Each row contributes to a tree's utility the gradient for the label of the leaf that the row
         reaches.
-
-        Parameters
-        ----------
-        cover : TreeCover
-            Candidate trees.
-        sample : ndarray of intp
-            Indices of the private rows from which the utilities are computed.
         """
         gradients, _ = self.loss.gradient_hessian(self.margins[:, sample], self.data.rows.y[sample])
         codes, sizes = self.data.codes(sample), self.data.binner.sizes
-        table = np.array(
-            [
-                joint_gradient_sums(cover.splits, cover.max_depth, codes, sizes, values)
-                for values in gradients
-            ]
-        )
+        splits, depth = cover.splits, cover.max_depth
+        sums = [joint_gradient_sums(splits, depth, codes, sizes, values) for values in gradients]
+        table = np.array(sums)
         if len(table) == 1:  # two labels have opposite gradients
             table = np.concatenate([-table, table])
         path = self.ledger.draw(
@@ -670,15 +613,6 @@ def fit_newton(
     5. Split the bins whose halves have significantly different noisy sums.
     6. Starting from the scores of the additive posterior, run Newton boosting: one pass over the
        columns, then trees, then further passes.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Ledger that records the privacy loss of each release and draws the noise.
-    trees : bool
-        Whether interaction trees may be drawn.
-    max_rounds : int, optional
-        Maximum number of passes over all columns.
     """
     # 1. class balance or range of the outcomes, and a sample of the rows
     outcome_range, class_balance, first_share = noisy_start(training, ledger, budget)
@@ -754,11 +688,7 @@ def fit_newton(
 
 
 def _sample_rows(
-    training: TrainingData,
-    ledger: Ledger,
-    budget: StageBudget,
-    loss: Loss,
-    balance_factor: float,
+    training: TrainingData, ledger: Ledger, budget: StageBudget, loss: Loss, balance_factor: float
 ) -> TrainingData:
     """Return a random sample of at most half of the rows, or all rows if there are too few.
 

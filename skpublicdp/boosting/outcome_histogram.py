@@ -49,7 +49,7 @@ class Dispersion(NamedTuple):
 def noisy_dispersion(
     model: AdditiveModel,
     data: BinnedData,
-    row_weights: Floats,
+    row_weights: Floats,  # (m,)
     loss: OutcomeLoss,
     ledger: Ledger,
     budget: StageBudget,
@@ -58,17 +58,6 @@ def noisy_dispersion(
 
     The noisy sum of squared gradients is divided by the number of rows and by the expected square
     of a gradient for a dispersion of 1, which is estimated on the public rows.
-
-    Parameters
-    ----------
-    model : AdditiveModel
-        Current model.
-    row_weights : ndarray of float64, shape (m,)
-        Weights of the public rows, which sum to 1.
-    loss : OutcomeLoss
-        Loss that defines the gradients and their scale.
-    ledger : Ledger
-        Ledger that records the privacy loss of the release and draws the noise.
     """
 
     def sum_squares(chunk: slice) -> Integers:
@@ -96,17 +85,7 @@ def noisy_dispersion(
 def noisy_residual_histogram(fitted: FittedModel, ledger: Ledger, budget: StageBudget) -> Integers:
     """Return a noisy histogram of the private rows' residuals (outcome minus prediction).
 
-    Parameters
-    ----------
-    fitted : FittedModel
-        Final model and the private rows.
-    ledger : Ledger
-        Ledger that records the privacy loss of the release and draws the noise.
-
-    Returns
-    -------
-    ndarray of int64, shape (len(RESIDUAL_EDGES) - 1,)
-        Noisy number of residuals between consecutive `RESIDUAL_EDGES`.
+    The bins lie between consecutive `RESIDUAL_EDGES`.
     """
     size = len(RESIDUAL_EDGES) - 1
 
@@ -202,14 +181,8 @@ def noisy_start(
 ) -> tuple[OutcomeRange, float, Fraction]:
     """Release the class balance of labels, or the range of most outcomes.
 
-    Returns
-    -------
-    OutcomeRange
-        The range, which is that of the declared bounds for labels.
-    float
-        Class balance, between 0 and 1.
-    Fraction
-        Share of the budget that was spent.
+    Return the range (that of the declared bounds for labels), the class balance between 0 and 1,
+    and the share of the budget that was spent.
     """
     if training.classes is None:
         outcome_range, share = noisy_outcome_range(training, ledger, budget)
@@ -225,34 +198,23 @@ def noisy_outcome_range(
     """Release a noisy histogram of outcomes, and return their mean and the range of most outcomes.
 
     If the histogram is too expensive, a noisy sum of the outcomes is released instead, and the
-    declared bounds are used as the range.
-
-    Parameters
-    ----------
-    ledger : Ledger
-        Ledger that records the privacy loss of the release and draws the noise.
-
-    Returns
-    -------
-    OutcomeRange
-        The range.
-    Fraction
-        Share of the budget that was spent.
+    declared bounds are used as the range. Return the range and the share of the budget that was
+    spent.
     """
+
     # share of the budget, as a function of public numbers, at which the noise is acceptable
-    sensitivity = ledger.for_person(Sensitivity(2, 2))
-    deviation = math.sqrt(budget.variance(sensitivity))
-    relative_noise = deviation / (training.rows.n * MAX_COUNT_NOISE)
-    # the noise is proportional to 1 / ε or to 1 / μ
-    needed_share = relative_noise if budget.pure else relative_noise**2
-    rounded_share = Fraction(math.ceil(1000 * needed_share), 1000)
-    share = max(rounded_share, CLASS_COUNT_SHARE)
+    def needed_share(change: int, max_noise: float) -> Fraction:
+        """Return the share of the budget at which the relative noise of sums is acceptable."""
+        sensitivity = ledger.for_person(Sensitivity(change, change))
+        deviation = math.sqrt(budget.variance(sensitivity))
+        relative_noise = deviation / (training.rows.n * max_noise)
+        # the noise is proportional to 1 / ε or to 1 / μ
+        exact_share = relative_noise if budget.pure else relative_noise**2
+        return Fraction(math.ceil(1000 * exact_share), 1000)
+
+    share = max(needed_share(2, MAX_COUNT_NOISE), CLASS_COUNT_SHARE)
     if share > MAX_OUTCOME_SHARE:
-        deviation = math.sqrt(budget.variance(ledger.for_person(Sensitivity(1, 1))))
-        relative_noise = deviation / (training.rows.n * MAX_MEAN_NOISE)
-        needed_share = relative_noise if budget.pure else relative_noise**2
-        rounded_share = Fraction(math.ceil(1000 * needed_share), 1000)
-        share = min(rounded_share, MAX_MEAN_SHARE)
+        share = min(needed_share(1, MAX_MEAN_NOISE), MAX_MEAN_SHARE)
         mean, variance = _noisy_mean(training, ledger, budget.fraction(share))
         return OutcomeRange(mean=mean, mean_variance=variance), share
     fractions = _noisy_fractions(training, ledger, budget.fraction(share))

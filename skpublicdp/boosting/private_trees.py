@@ -116,14 +116,7 @@ def _plan_equal_draws(
     """Register a plan of equal draws followed by noise, and return the events of both.
 
     The plan uses either Laplace noise, in which case the ε of all steps add up, or Gaussian noise,
-    whichever allows better draws.
-
-    Parameters
-    ----------
-    n_trees : int
-        Number of draws.
-    later_share : Fraction
-        Share of the budget for the noisy release. A share of 0 means that there is no such release.
+    whichever allows better draws. With a `later_share` of 0, there is no noisy release.
     """
     if not later_share:
         draw = Draw(ledger.equal_draws(n_trees))
@@ -277,17 +270,7 @@ class PrivateTreeBooster:
     def add_tree_with_noisy_leaves(
         self, event: Draw, noise: Gaussian | Pure, design: WeightedPublicRows
     ) -> float:
-        """Draw a tree, release the gradient sums of its leaves, and set the leaf values.
-
-        Parameters
-        ----------
-        event : Draw
-            Privacy event of the draw.
-        noise : Gaussian or Pure
-            Privacy event of the leaf sums.
-        design : WeightedPublicRows
-            Weights of the public rows.
-        """
+        """Draw a tree, release the gradient sums of its leaves, and set the leaf values."""
         tree = self._draw_tree(event)
         leaf_of_public_row = apply_tree(tree.splits, self._data.public_codes)
         Z = np.eye(len(tree.leaves))[leaf_of_public_row]  # one-hot, shape (m, n_leaves)
@@ -410,8 +393,8 @@ class _LeafPosterior:
 def _leaf_posterior(
     design: WeightedPublicRows,
     statistics: Sequence[NoisyStatistic],
-    offsets: Floats,
-    is_positive: NDArray[np.bool_],
+    offsets: Floats,  # (n_targets, m)
+    is_positive: NDArray[np.bool_],  # (n_targets, n_leaves)
     *,
     may_be_zero: bool,
 ) -> _LeafPosterior:
@@ -420,19 +403,6 @@ def _leaf_posterior(
     The prior means depend on the drawn labels: they are positive for leaves with the target's
     label, and negative for other leaves. If `may_be_zero`, all values are zero with a prior
     probability of 1/2.
-
-    Parameters
-    ----------
-    design : WeightedPublicRows
-        Leaf indicators of the public rows, and the weights of these rows.
-    statistics : sequence of NoisyStatistic
-        Gradient sums of each target.
-    offsets : ndarray of float64, shape (n_targets, m)
-        Margins of the public rows without the tree.
-    is_positive : ndarray of bool, shape (n_targets, n_leaves)
-        For each target, whether a leaf was drawn with the target's label.
-    may_be_zero : bool
-        Whether the average includes the alternative that all leaf values are zero.
     """
 
     def fit(prior_mean: float) -> list[tuple[GaussianPosterior, float]]:

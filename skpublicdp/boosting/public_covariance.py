@@ -56,20 +56,25 @@ def make_factor_basis(rows_by_column: Sequence[Floats], weights: Floats) -> Fact
     weights : ndarray of float64, shape (m,)
         Weights of the public rows, which sum to 1.
     """
-    n_bins = sum(rows.shape[1] for rows in rows_by_column)
-    directions = [np.eye(rows.shape[1]) for rows in rows_by_column]
-    if n_bins > MAX_FACTORS:
-        covariances = [second_moment(rows - weights @ rows, weights) for rows in rows_by_column]
+    sizes = [rows.shape[1] for rows in rows_by_column]
+    directions = list(map(np.eye, sizes))
+    if sum(sizes) > MAX_FACTORS:
+        centred = [rows - weights @ rows for rows in rows_by_column]
+        covariances = [second_moment(rows, weights) for rows in centred]
         axes = [np.linalg.eigh(covariance) for covariance in covariances]
-        variances = np.sort(np.concatenate([values for values, _ in axes]))
+        all_variances = [values for values, _ in axes]
+        variances = np.sort(np.concatenate(all_variances))
+        largest = variances[-1]
+        largest_omitted = variances[-MAX_FACTORS - 1]
         # equal variances are kept or omitted together, since they differ by rounding errors
-        threshold = (1 + VARIANCE_TOLERANCE) * variances[-MAX_FACTORS - 1]
-        if variances[-1] <= threshold:
-            threshold = (1 - VARIANCE_TOLERANCE) * variances[-1]
+        threshold = (1 + VARIANCE_TOLERANCE) * largest_omitted
+        if largest <= threshold:
+            threshold = (1 - VARIANCE_TOLERANCE) * largest
         directions = [vectors[:, values > threshold] for values, vectors in axes]
     pairs = zip(rows_by_column, directions, strict=True)
     factors = [rows @ vectors for rows, vectors in pairs]
-    return FactorBasis(tuple(directions), _independence(factors, weights))
+    independence = _independence(factors, weights)
+    return FactorBasis(tuple(directions), independence)
 
 
 def _independence(factors: Sequence[Floats], weights: Floats) -> float:
@@ -84,12 +89,20 @@ def _independence(factors: Sequence[Floats], weights: Floats) -> float:
     """
     centred = [rows - weights @ rows for rows in factors]
     squared_lengths = np.array([(rows**2).sum(axis=1) for rows in centred])  # (n_columns, m)
+    square_of_sum = squared_lengths.sum(axis=0) ** 2
+    sum_of_squares = (squared_lengths**2).sum(axis=0)
     # squared norms of matrices, summed over all pairs of different columns
-    products = squared_lengths.sum(axis=0) ** 2 - (squared_lengths**2).sum(axis=0)  # (m,)
-    within = sum(float((second_moment(rows, weights) ** 2).sum()) for rows in centred)
-    between = float((second_moment(np.hstack(centred), weights) ** 2).sum()) - within
-    error = float(weights**2 @ products) - float(weights @ weights) * between
-    return float(np.clip(error / between, 0.0, 1.0)) if between > 0 else 0.0
+    products = square_of_sum - sum_of_squares  # (m,)
+    within = 0.0
+    for rows in centred:
+        within += np.sum(second_moment(rows, weights) ** 2)
+    moment = second_moment(np.hstack(centred), weights)
+    between = np.sum(moment**2) - within
+    if between <= 0:
+        return 0.0
+    squared_weights = weights**2
+    error = squared_weights @ products - (weights @ weights) * between
+    return float(np.clip(error / between, 0.0, 1.0))
 
 
 def second_moment(rows: Floats, row_weights: Floats) -> Floats:

@@ -144,7 +144,28 @@ def to_integers(margins: Floats) -> NDArray[np.int16]:
 
 
 class PublicModelMixin:
-    """Mixin of estimators whose copies share a fitted `public_model`."""
+    """Mixin of estimators of tables of all kinds, whose copies share a fitted `public_model`."""
+
+    # these arguments are requested by default, since no other step of a pipeline could use public
+    # rows
+    __metadata_request__fit = {  # noqa: RUF012
+        "X_public": True,
+        "y_public": True,
+        "is_public": True,
+        "groups": True,
+    }
+
+    protects_all_rows = True
+    """As base learners require, every row of `X` is private unless `is_public` marks it as
+    public."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Declare that missing values, categories and strings are supported."""
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        return tags
 
     def __sklearn_clone__(self) -> Any:
         """Return an unfitted copy of the estimator that keeps a fitted `public_model`."""
@@ -157,6 +178,14 @@ class PublicModelMixin:
         if hasattr(estimator, "_metadata_request"):  # set by `set_fit_request`
             copied._metadata_request = copy.deepcopy(estimator._metadata_request)
         return copied
+
+
+def known_facts(label_assumption: str) -> str:
+    """Return the line of a receipt about public facts, of which one may be about the labels."""
+    facts = "the number of private rows and the types of the columns"
+    if label_assumption:
+        facts = f"the number of private rows, the types of the columns and {label_assumption}"
+    return f"{facts} may be known"
 
 
 def in_container_of(X_public: Any, schema: Schema) -> Schema:
@@ -282,13 +311,9 @@ def check_rowwise(model: EstimatorModel, rows: Floats) -> None:
     half = len(sample) // 2
     parts = [sample[[i]] for i in range(min(N_SINGLE_ROWS, half))]
     parts += [sample[len(parts) : half], sample[half:]]
-    together, apart = (
-        to_integers(margins).astype(np.int64)
-        for margins in (
-            model.predict_margins(sample),
-            np.hstack([model.predict_margins(part) for part in parts]),
-        )
-    )
+    together = to_integers(model.predict_margins(sample)).astype(np.int64)
+    margins_apart = np.hstack([model.predict_margins(part) for part in parts])
+    apart = to_integers(margins_apart).astype(np.int64)
     beside_others = [apart]
     with contextlib.suppress(Exception):  # estimators may reject such numbers
         extreme = np.where(model.schema.numeric, EXTREME_NUMBER, sample[:1])
@@ -344,23 +369,14 @@ class DefaultPublicModel(PublicModel):
     def fit(
         cls,
         binner: Binner,
-        rows: Floats,
-        outcomes: Floats,
+        rows: Floats,  # (m, n_source_columns)
+        outcomes: Floats,  # (m,)
         target: TargetScale,
         has_forest: bool = True,
     ) -> DefaultPublicModel:
         """Return the model with equal weights, after fitting it to the labelled public rows.
 
-        Parameters
-        ----------
-        rows : ndarray of float64, shape (m, n_source_columns)
-            Encoded rows of the user's table.
-        outcomes : ndarray of float64, shape (m,)
-            Label codes, or outcomes between 0 and 1.
-        target : TargetScale
-            Target of the margins.
-        has_forest : bool, default=True
-            Whether there is a forest.
+        Outcomes are label codes, or numbers between 0 and 1.
         """
         features = _tree_features(binner, rows)
         has_values: Mask = ~np.all(np.isnan(features), axis=0)
@@ -400,12 +416,15 @@ class DefaultPublicModel(PublicModel):
         design = _linear_design(self.binner, rows)
         standardised = _standardised(design, self.centres, self.widths)
         scores = self._linear_scores(standardised)
-        has_forest, loss = self.forest is not None, self.target.loss
+        has_forest = self.forest is not None
         if self.target.classes is None:
-            means = [self.trees.predict(features)]
-            means += [self.forest.predict(standardised)] if has_forest else []
-            tree_margins, *forest_margins = (loss.margins_of_means(mean[None]) for mean in means)
-            return [tree_margins, loss.margins_of_linear_model(scores), *forest_margins]
+            loss = self.target.loss
+            margins = [loss.margins_of_means(self.trees.predict(features)[None])]
+            margins.append(loss.margins_of_linear_model(scores))
+            if has_forest:
+                means = self.forest.predict(standardised)
+                margins.append(loss.margins_of_means(means[None]))
+            return margins
 
         if len(scores) == 1:
             scores = np.array([np.zeros(len(rows)), scores[0]])
@@ -413,10 +432,10 @@ class DefaultPublicModel(PublicModel):
         total = np.zeros(len(rows))
         for exponential in exponentials:  # in a fixed order, independent of the row's position
             total += exponential
-        members = [(self.trees, self.trees.predict_proba(features))]
-        members += [(self.linear, (exponentials / total).T)]
+        shares = (exponentials / total).T
+        members = [(self.trees, self.trees.predict_proba(features)), (self.linear, shares)]
         if has_forest:
-            members += [(self.forest, self.forest.predict_proba(standardised))]
+            members.append((self.forest, self.forest.predict_proba(standardised)))
         return [self._margins_of_classes(model, shares) for model, shares in members]
 
     def out_of_bag_margins(self) -> Floats:
@@ -525,24 +544,13 @@ def make_public_margins(
     parameter: Any,
     schema: Schema,
     binner: Binner,
-    rows: Floats,
+    rows: Floats,  # (m, n_source_columns)
     public_labels: PublicLabels | None,
     target: TargetScale,
 ) -> PublicMargins | None:
     """Return the public model with its margins on the public rows, or None if there is no model.
 
     The result does not depend on private rows.
-
-    Parameters
-    ----------
-    parameter : None, "auto" or estimator
-        Value of the parameter `public_model`.
-    rows : ndarray of float64, shape (m, n_source_columns)
-        Encoded public rows of the user's table.
-    public_labels : PublicLabels or None
-        Labels or outcomes of public rows.
-    target : TargetScale
-        Labels or bounds.
     """
     if parameter is None:
         return None

@@ -92,11 +92,6 @@ def stack_public_model(
        multiplied by the margin of one of the models. If the noise is too large to be sampled, keep
        the expected weights.
     3. Compute the posterior of the weights, and return the model with the posterior mean weights.
-
-    Parameters
-    ----------
-    fitted : FittedModel
-        Boosted model.
     """
     assert training.public_margins is not None
     has_labels = training.public_labels is not None
@@ -198,11 +193,7 @@ def _lengths(directions: Floats) -> Floats:
 
 
 def _noisy_sums(
-    pair: _ModelPair,
-    weights: Floats,
-    training: TrainingData,
-    ledger: Ledger,
-    budget: StageBudget,
+    pair: _ModelPair, weights: Floats, training: TrainingData, ledger: Ledger, budget: StageBudget
 ) -> tuple[Floats, float]:
     """Release the sums of gradient times clipped margin for both models, for given weights.
 
@@ -246,8 +237,8 @@ def _noisy_sums(
 
 def _weights_given_sums(
     pair: _ModelPair,
-    expected: Floats,
-    noisy_sums: Floats,
+    expected: Floats,  # (2,)
+    noisy_sums: Floats,  # (2,)
     noise_variance: float,
     n: int,
     *,
@@ -258,19 +249,6 @@ def _weights_given_sums(
     The prior is a normal distribution centred at the expected weights, mixed with the weights 1 and
     0 for the case that the public model describes another population. The sums are approximately
     normal and, to first order, linear in the weights.
-
-    Parameters
-    ----------
-    pair : _ModelPair
-        Both models.
-    expected : ndarray of float64, shape (2,)
-        Expected weights, at which the sums were released.
-    noisy_sums : ndarray of float64, shape (2,)
-        The released sums.
-    n : int
-        Number of private rows.
-    pure : bool
-        Whether gradients are bounded in the 1-norm rather than the Euclidean norm.
     """
     loss = pair.loss
     baseline = pair.baseline(pair.of_public, expected)
@@ -344,14 +322,8 @@ def _compare_on_labels(
 ) -> tuple[float, float, float]:
     """Compare out-of-fold predictions of the public model with a binned fit of the public labels.
 
-    Returns
-    -------
-    share : float
-        Weight of the public model that best fits the public labels.
-    variance : float
-        Posterior variance of the fit's margins, in squared logits.
-    distance : float
-        Mean squared distance between the margins of the fit and of the public model.
+    Return the weight of the public model that best fits the public labels, the posterior variance
+    of the fit's margins in squared logits, and the mean squared distance of the margins of both.
     """
     loss = pair.loss
     data = training.binned
@@ -410,17 +382,7 @@ def _stacked(
 
     Over the public rows, the mean outcome equals that of the boosted model. If the public model is
     calibrated to public labels, the mean outcome is a mixture of the mean outcomes of both models.
-
-    Parameters
-    ----------
-    pair : _ModelPair
-        Both models.
-    weights : ndarray of float64, shape (2,)
-        Weights of the boosted model and the public model.
-    public_error : float
-        Expected squared error of the public model.
-    public_margins : PublicMargins
-        The public model.
+    The first weight is that of the boosted model.
     """
     fitted, (boosted_weight, public_weight) = pair.fitted, weights.tolist()
 

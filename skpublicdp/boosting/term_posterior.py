@@ -157,18 +157,8 @@ class TermPosterior:
 
         Here H is the diagonal matrix of the last hessian sums, and C is the posterior covariance of
         the scores after the update. The result is averaged over the posterior distribution of the
-        prior variance.
-
-        Parameters
-        ----------
-        precisions : ndarray of float64, shape (n,)
-            Precision (1 / noise variance) of the additional sums. A value of 0 stands for no
-            update.
-
-        Returns
-        -------
-        ndarray of float64, shape (n,)
-            Loss for each precision, in nats over all rows.
+        prior variance. A precision (1 / noise variance) of 0 stands for no update. The loss of each
+        precision is in nats over all rows.
         """
         H = self._last_hessian
         # the lower bound avoids a division by zero if there are no sums at all
@@ -183,7 +173,8 @@ class TermPosterior:
         eigenvalues, eigenvectors = np.linalg.eigh(AKA)
         basis = KA @ eigenvectors
         hessian_of_direction = (H[:, None] @ basis**2)[..., 0, :]  # (n, n_targets, n_bins)
-        ratios = PRIOR_VARIANCES * np.maximum(eigenvalues, 0.0)[..., None]
+        eigenvalues = np.maximum(eigenvalues, 0.0)
+        ratios = PRIOR_VARIANCES * eigenvalues[..., None]
         explained = np.einsum("ntj,ntjs->ns", hessian_of_direction, 1 / (1 + ratios))
         kernel_diagonal = np.diag(self._kernel)
         prior_trace = float((H * kernel_diagonal).sum())
@@ -197,19 +188,8 @@ class TermPosterior:
         The prior is a mixture of a point mass at zero scores and of distributions N(mean, v K) with
         different means and variances v, where K is the kernel. The mixture components are averaged
         with weights given by their marginal likelihoods. All components have diagonal covariances
-        in the eigenbasis of A K A.
-
-        Parameters
-        ----------
-        A : ndarray of float64, shape (n_targets, n_bins)
-            Diagonal of the design matrix.
-        z : ndarray of float64, shape (n_targets, n_bins)
-            Whitened observations.
-
-        Returns
-        -------
-        ndarray of float64, shape (n_targets, n_bins)
-            Posterior means. This method also sets the attributes `covariance` and `gain`.
+        in the eigenbasis of A K A. This method also sets the attributes `covariance` and `gain`.
+        Shapes: (n_targets, n_bins).
         """
         AKA = A[:, :, None] * self._kernel * A[:, None, :]
         eigenvalues, eigenvectors = np.linalg.eigh(AKA)
@@ -278,14 +258,16 @@ class TermPosterior:
         variance around the initial scores, or around their interpolation, therefore has a normal
         prior, whose mean is the logarithm of this posterior variance.
         """
-        shares = self._public_rows / self._public_rows.sum()
+        public_rows = self._public_rows
+        shares = public_rows / public_rows.sum()
         # variance of centred scores over the public rows, for prior variance 1
         mean_variance = shares @ np.diag(self._kernel)
         kernel_variance = mean_variance - shares @ self._kernel @ shares
         prior_variance = start_variance / max(kernel_variance, 1e-12)
         log_variances = np.log(PRIOR_VARIANCES)
         centre = np.log(np.maximum(prior_variance, 1e-300))
-        centre = np.clip(centre, log_variances[0], log_variances[-1])
+        low, high = log_variances[0], log_variances[-1]
+        centre = np.clip(centre, low, high)
         standardised = (log_variances - centre) / START_LOG_VARIANCE_SD
         prior = np.exp(-(standardised**2) / 2)
         prior = prior / prior.mean()
@@ -374,18 +356,8 @@ def neyman_allocation(losses: Floats, units: Integers) -> list[Fraction]:
 
     Units are allocated greedily along the steepest segments of the lower convex hulls of the
     losses. The result is optimal if the losses are convex and are linear between the grid points.
-
-    Parameters
-    ----------
-    losses : ndarray of float64, shape (n_items, n_allocations)
-        Expected loss of each item at each allocation.
-    units : ndarray of int64, shape (n_allocations,)
-        The allocations returned by `allocation_grid`. The last allocation is the total budget.
-
-    Returns
-    -------
-    list of Fraction
-        Fraction of the budget for each item. The fractions sum to 1.
+    Shapes: losses (n_items, n_allocations), units (n_allocations,), where the last allocation is
+    the total budget. The fractions of the budget sum to 1.
 
     Examples
     --------

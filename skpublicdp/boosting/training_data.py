@@ -128,11 +128,13 @@ class TrainingData:
         The trees can be restricted to splits of some columns.
         """
         labels = np.arange(2) if self.classes is None else self.classes
-        codes, names = data.public_codes, data.binner.names
+        codes = data.public_codes
         splits = candidate_splits(data.binner, codes)
-        if columns is not None and columns[splits.features].any():
-            splits = splits[np.flatnonzero(columns[splits.features])]
-        return tree_cover(splits, codes, names, labels, depth=2)
+        if columns is not None:
+            is_kept = columns[splits.features]
+            if is_kept.any():
+                splits = splits[np.flatnonzero(is_kept)]
+        return tree_cover(splits, codes, data.binner.names, labels, depth=2)
 
     def with_bins(self, binner: Binner) -> BinnedData:
         """Return all rows binned by `binner`, after moving its cuts to the nearest fine cuts."""
@@ -154,16 +156,8 @@ def read_training_data(
 ) -> TrainingData:
     """Validate the inputs of `fit`, split them into private and public rows, and encode them.
 
-    Parameters
-    ----------
-    estimator : SemiPrivateBoosting
-        Estimator whose parameters are used.
-    X, y, X_public, y_public, is_public, groups
-        As in `fit`.
-    target_reader : TargetReader, optional
-        Reader that validates and encodes `y`. By default, `y` contains labels.
-    train_on_public_labels : bool, default=False
-        Whether labelled public rows also serve as training rows if there are two labels.
+    With `train_on_public_labels`, labelled public rows also serve as training rows if there are two
+    labels.
     """
     target_reader = target_reader or LabelReader(estimator.classes, min_classes=2)
     dataset = read_fit_inputs(
@@ -314,6 +308,7 @@ def _public_labels(targets: Targets, is_imputed: NDArray[np.bool_]) -> PublicLab
     if not is_observed.any():
         return None
     y = targets.public[is_observed].astype(np.float64)[None]
-    if targets.classes is not None and len(targets.classes) > 2:
-        y = (y == np.arange(len(targets.classes))[:, None]).astype(np.float64)
+    n_classes = 0 if targets.classes is None else len(targets.classes)
+    if n_classes > 2:
+        y = (y == np.arange(n_classes)[:, None]).astype(np.float64)
     return PublicLabels(rows[is_observed], y)

@@ -233,11 +233,10 @@ class Bins:
         codes = np.empty(rows.shape, dtype=np.int64, order="F")
         for position, cuts in enumerate(self.cuts):
             column = rows[:, position]
-            codes[:, position] = (
-                column.astype(np.int64) if cuts is None else np.searchsorted(cuts, column)
-            )
+            codes[:, position] = column if cuts is None else np.searchsorted(cuts, column)
             if self.has_missing(position):
-                codes[np.isnan(column), position] = self.sizes[position] - 1
+                is_missing = np.isnan(column)
+                codes[is_missing, position] = self.sizes[position] - 1
         return codes
 
     def has_missing(self, position: int) -> bool:

@@ -365,7 +365,8 @@ class Column:
         whole_numbers = []
         for number in np.ravel(clipped).tolist():
             shifted = int(number) + self.offset
-            whole_numbers.append(min(max(shifted, limits.min), limits.max))
+            shifted = max(shifted, limits.min)
+            whole_numbers.append(min(shifted, limits.max))
         integers = np.array(whole_numbers, dtype=dtype)
         shaped_integers = integers.reshape(np.shape(numbers))
         return shaped_integers[()]  # a scalar for a scalar

@@ -532,13 +532,6 @@ def _unlabelled_mask(y: NDArray[Any], classes: ArrayLike | None) -> Mask:
     Whether -1 marks an unlabelled row or is a label depends on the set of labels alone, not on the
     frequencies of the labels. The value -1 is a label if it is in `classes`, or if `y` contains at
     most one other value.
-
-    Parameters
-    ----------
-    y : ndarray, shape (n,)
-        Labels of the private rows.
-    classes : array-like or None
-        All possible labels.
     """
     is_minus_one = is_unlabelled(y)
     if classes is not None:

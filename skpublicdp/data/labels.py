@@ -161,14 +161,8 @@ _SAME_KINDS = "all text or all numbers in y, y_public and classes"
 def invalid_labels_error(kind: str, listed: bool, name: str = "y") -> RefusedError:
     """Return the same error for all invalid labels, since private labels determine the fault.
 
-    Parameters
-    ----------
-    kind : str
-        Numpy's `dtype.kind` of the labels: "f" for floats, "O" for objects.
-    listed : bool
-        Whether the parameter `classes` lists all labels.
-    name : str
-        Name of the labels in the message.
+    The kind is numpy's `dtype.kind` of the labels, and `listed` says whether `classes` lists all of
+    them.
     """
     unlisted = ", labels that are not listed in classes" if listed else ""
     if kind == "f":
@@ -207,14 +201,8 @@ def _plain_labels(labels: NDArray[Any], text_dtype: type) -> NDArray[Any]:
     """Return an array of labels of a single type, which is text, boolean or whole numbers.
 
     If labels are invalid, the error has no message and is replaced by the caller. `UNLABELLED` is
-    ignored when the common type is determined.
-
-    Parameters
-    ----------
-    labels : ndarray, shape (n,)
-        Labels of any type.
-    text_dtype : type
-        Type of the result for text labels: `str`, or `object`.
+    ignored when the common type is determined. Text labels have the type `text_dtype`: `str`, or
+    `object`.
     """
     if labels.dtype.kind == "U":
         return labels
@@ -372,16 +360,8 @@ def encode_labels(
 ) -> LabelCodes:
     """Return the codes of private and public labels and the sorted array of classes.
 
-    A public label of -1 marks an unlabelled row, unless -1 is itself a class.
-
-    Parameters
-    ----------
-    private : ndarray, shape (n,)
-        Private labels, read by `label_column`.
-    public : list of ndarray
-        Public labels in several parts, read by `label_column`.
-    classes : array-like or None
-        All possible labels. With ``None``, the classes are the labels that occur.
+    A public label of -1 marks an unlabelled row, unless -1 is itself a class. Without `classes`,
+    these are the labels that occur.
     """
     declared = None if classes is None else _declared_classes(classes)
     unlabelled = [is_unlabelled(labels) for labels in public]
@@ -570,10 +550,12 @@ def _encode_integers(target_reader: TargetReader, y: NDArray[Any], targets: Targ
     wide_labels = y if y.dtype.itemsize == 8 else y.astype(np.int64)
     offsets = wide_labels - wide_labels.dtype.type(low)
     offsets = offsets.astype(np.intp, copy=False)
-    distinct_offsets = np.flatnonzero(np.bincount(offsets))
+    counts = np.bincount(offsets)
+    distinct_offsets = np.flatnonzero(counts)
     # Python's integers, since neither int64 nor uint64 holds all sums
     distinct_labels = [low + offset for offset in distinct_offsets.tolist()]
     code_of_offset = np.zeros(max_offset + 1, dtype=np.intp)
-    column = target_reader.column(np.array(distinct_labels, y.dtype))
+    labels = np.array(distinct_labels, y.dtype)
+    column = target_reader.column(labels)
     code_of_offset[distinct_offsets] = target_reader.encode(column, targets)
     return np.take(code_of_offset, offsets)

@@ -98,15 +98,8 @@ def find_one_hot_runs(
 
     The runs are chosen to minimise the number of remaining columns. A run requires evidence: the
     probability that its columns are mutually exclusive by chance must be at most `MAX_CHANCE`.
-    Columns with few values of 1 therefore remain separate.
-
-    Parameters
-    ----------
-    X_public : ndarray of float64, shape (m, n_columns)
-        Encoded public rows.
-    bounded : collection of int
-        Positions of the numeric columns with bounds. Bounds other than (0, 1) indicate that a
-        column has other values as well.
+    Columns with few values of 1 therefore remain separate. Bounds other than (0, 1) indicate that a
+    column has other values as well.
     """
     m, n_columns = X_public.shape
     ones = []

@@ -228,14 +228,7 @@ def describe_columns(
 def _column_values(name: str, description: Any, quantiles: Floats) -> NDArray[Any]:
     """Return the values of a described column at given quantile levels.
 
-    Parameters
-    ----------
-    name : str
-        Name of the column in messages.
-    description : tuple, list or dict
-        Bounds, bounds with a typical value, or categories with or without shares.
-    quantiles : ndarray, shape (n,)
-        Quantile levels of the n values to generate.
+    A description has bounds, bounds with a typical value, or categories with or without shares.
     """
     if isinstance(description, tuple) and len(description) in (2, 3):
         return _numeric_values(name, description, quantiles)
@@ -455,12 +448,9 @@ def augment_public(
         If no public value of a column lies within its bounds.
     """
     _check_within_bounds(schema, bounded)
-    has_domain = np.array(
-        [
-            _has_declared_domain(column, position, tables, bounded)
-            for position, column in enumerate(schema.columns)
-        ]
-    )
+    columns = enumerate(schema.columns)
+    domains = [_has_declared_domain(column, i, tables, bounded) for i, column in columns]
+    has_domain = np.array(domains)
     m = len(X_public)
     if m < min_rows:
         undeclared = np.array(schema.names)[~has_domain].tolist()

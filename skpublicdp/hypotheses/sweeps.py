@@ -178,7 +178,8 @@ class Sweeps(ABC):
         for side in range(1, self.n_sides):
             first_orientation += up_to_threshold[:, side]
         # the second orientation has the other bins
-        second_orientation = totals.sum(axis=1, keepdims=True) - first_orientation
+        total = totals.sum(axis=1, keepdims=True)
+        second_orientation = total - first_orientation
         bin_sums = np.stack([first_orientation, second_orientation], axis=-1)
 
         is_positive = self.variants.astype(np.int64)  # (n_variants, n_positions)

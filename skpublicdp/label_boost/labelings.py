@@ -115,7 +115,8 @@ class SplitLabelings(EnumeratedLabelings):
             n_ranks = int(ranks.max()) + 1
             counts = count_rows(y, ranks[: len(y)], (self._n_classes, n_ranks))
             # rows by label and minimum rank: sums from the highest rank downwards
-            sums_downwards = counts[:, ::-1].cumsum(axis=1)
+            reversed_counts = counts[:, ::-1]
+            sums_downwards = reversed_counts.cumsum(axis=1)
             counts_from_rank = sums_downwards[:, ::-1]
             on_feature = self._feature == feature
             min_ranks = self._min_rank[on_feature]
@@ -396,11 +397,12 @@ class BoxLabelings(Labelings):
         # np.unique sorts by the first column, so points with the same x rank are adjacent
         self._x_ranks, self._y_ranks = points
         _, first_points = np.unique(self._x_ranks, return_index=True)
-        n_points = points.shape[1]
+        _, n_points = points.shape
         # the points with x rank r are _starts[r], ..., _starts[r + 1] - 1
         self._starts = np.append(first_points, n_points)
         # x ranks of the left and the right side, for each pair of sides
-        self._lefts, self._rights = np.triu_indices(len(first_points))
+        n_ranks = len(first_points)
+        self._lefts, self._rights = np.triu_indices(n_ranks)
 
     def family(self, y: Codes) -> Family:
         """Return all boxes with their errors on the first ``len(y)`` rows, whose labels are y.

@@ -180,10 +180,7 @@ def affordable_base_budget(
         with localcontext(precise_context(epsilon, relabelling.epsilon)):
             labelled_cost, new_cost = _relabelling_costs(relabelling.epsilon, n_classes)
             # an unlabelled row may be sampled in this round only, so it has its entire budget
-            by_status = (
-                (remaining, labelled_rate, labelled_cost),
-                (epsilon, new_rate, new_cost),
-            )
+            by_status = ((remaining, labelled_rate, labelled_cost), (epsilon, new_rate, new_cost))
             budgets_after = [
                 to_decimal(Fraction(base_epsilon(budget, rate))) - cost
                 for budget, rate, cost in by_status
@@ -364,17 +361,19 @@ def _search_grid(n_rounds: int, n_unlabelled: int, epsilon: float) -> tuple[Any,
     """
     n_points = GRID_POINTS[n_rounds]
     # subsampling permits steps with a larger ε than the fit; exp(300) does not overflow
-    max_budget = min(max(4.0, 2 * epsilon), 300.0)
+    max_budget = np.clip(2 * epsilon, 4.0, 300.0)
     budgets = np.geomspace(MIN_BUDGET, max_budget, n_points)
     draw_epsilons = np.geomspace(MIN_DRAW_EPSILON, 2 * max_budget, n_points)
     n_steps = np.rint(EPSILON_STEPS * draw_epsilons)
     draw_steps = np.maximum(n_steps, 1)
-    values = [*[budgets] * n_rounds, *[draw_steps] * n_rounds, NEW_ROW_TENTHS[n_rounds]]
-    axes: tuple[Floats, ...] = np.meshgrid(*values, indexing="ij")
-    tenths = axes[-1].astype(np.int64)
+    values: list[Any] = [budgets] * n_rounds + [draw_steps] * n_rounds
+    values.append(NEW_ROW_TENTHS[n_rounds])
+    *axes, tenths = np.meshgrid(*values, indexing="ij")
+    tenths = tenths.astype(np.int64)
     n_new_first = tenths * n_unlabelled // 10
-    n_new = (n_new_first, n_unlabelled - n_new_first)
-    return axes[:n_rounds], axes[n_rounds:-1], n_new[:n_rounds]
+    n_new_second = n_unlabelled - n_new_first
+    n_new = (n_new_first, n_new_second)
+    return axes[:n_rounds], axes[n_rounds:], n_new[:n_rounds]
 
 
 def _search_rounds(

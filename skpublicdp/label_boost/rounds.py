@@ -19,7 +19,6 @@ from skpublicdp.hypotheses import HypothesisClass
 from skpublicdp.hypotheses.base import assumptions_of_class
 from skpublicdp.label_boost.plan import (
     LabelBoostPlan,
-    RelabellingRound,
     rounds_delta,
     rounds_epsilon,
 )
@@ -145,14 +144,10 @@ def record_stages(ledger: Ledger, plan: LabelBoostPlan, n_classes: int, base: ob
     )
     for number, (relabelling, epsilons, delta) in enumerate(costs, start=1):
         event = mechanism_event(exact_fraction(max(epsilons)), delta)
-        ledger.annotate(_round_stage_name(number, relabelling), event, RELABELLING_PROOF)
+        name = (
+            f"round {number}, {relabelling.sampled_labelled} of {relabelling.n_labelled} labelled "
+            f"and {relabelling.sampled_new} of {relabelling.n_new} unlabelled rows relabelled by a "
+            f"draw at ε₀ = {float(relabelling.epsilon):g}, and all later steps"
+        )
+        ledger.annotate(name, event, RELABELLING_PROOF)
     ledger.annotate(base_stage_name(base), mechanism_event(base_epsilon, base_delta), BASE_PROOF)
-
-
-def _round_stage_name(number: int, relabelling: RelabellingRound) -> str:
-    """Return the receipt name of a relabelling round, with its sample sizes and its ε."""
-    return (
-        f"round {number}, {relabelling.sampled_labelled} of {relabelling.n_labelled} labelled and "
-        f"{relabelling.sampled_new} of {relabelling.n_new} unlabelled rows relabelled by a draw at "
-        f"ε₀ = {float(relabelling.epsilon):g}, and all later steps"
-    )

@@ -87,9 +87,9 @@ def estimate_coefficients(
     observed: ObservedSums,
     corrections: list[Correction],
     *,
-    start: Floats,
-    is_intercept: Mask,
-    to_columns: Floats,
+    start: Floats,  # (k,)
+    is_intercept: Mask,  # (k,)
+    to_columns: Floats,  # (n, k)
 ) -> CoefficientEstimate | None:
     """Return linear functions of the coefficients that solve the estimating equation.
 
@@ -97,16 +97,7 @@ def estimate_coefficients(
 
     The equation has four independent errors: the sampling of the labels, the noise of the releases,
     the part of D that is not measured, and the error of the public curvature times the error of the
-    coefficients.
-
-    Parameters
-    ----------
-    start : ndarray of float64, shape (k,)
-        Coefficients at which the steps begin.
-    is_intercept : ndarray of bool, shape (k,)
-        Mask of the intercept.
-    to_columns : ndarray of float64, shape (n, k)
-        Matrix of the linear functions.
+    coefficients. The matrix of the linear functions is `to_columns`, shape (n, k).
     """
     n, m = observed.n, len(sample.weights)
     coefficients = start
@@ -225,15 +216,21 @@ def _predict_differences(
 
     def weights(rows: Codes) -> Floats:
         """Return the weights of the regressors, fitted to the given rows, shape (k, q)."""
-        x, y = regressors[:, rows], targets[:, rows]
+        x = regressors[:, rows]
         x = x - x.mean(axis=1, keepdims=True)
-        covariance = observed.public_factor * x.transpose(0, 2, 1) @ x / len(rows) + noise
+        y = targets[:, rows]
+        y = y - y.mean(axis=1, keepdims=True)
+        transposed = x.transpose(0, 2, 1)
+        covariance = observed.public_factor * transposed @ x / len(rows)
+        covariance += noise
         traces = np.trace(covariance, axis1=1, axis2=2)
-        floor = RIDGE * traces + np.finfo(float).tiny
-        covariance = covariance + floor[:, None, None] * np.eye(covariance.shape[1])
-        products = np.einsum("kiq,ki->kq", x, y - y.mean(axis=1, keepdims=True))
+        floors = RIDGE * traces + np.finfo(float).tiny
+        identity = np.eye(covariance.shape[1])
+        covariance += floors[:, None, None] * identity
+        products = np.einsum("kiq,ki->kq", x, y)
         products *= observed.public_factor / len(rows)
-        return np.asarray(np.linalg.solve(covariance, products[:, :, None])[:, :, 0])
+        solution = np.linalg.solve(covariance, products[:, :, None])
+        return np.asarray(solution[:, :, 0])
 
     gains = weights(np.arange(m))
     predicted = np.zeros(k)

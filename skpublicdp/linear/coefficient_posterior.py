@@ -7,6 +7,7 @@ variance of S.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -109,6 +110,11 @@ class CoefficientPrior:
         factors = np.where(self.is_intercept, 1.0, np.exp(log_factors)[self.blocks])
         return self.variances * factors
 
+    def precisions(self, factor: float) -> Floats:
+        """Return the prior precisions if a factor multiplies the variances of the slopes."""
+        weights = 1 / self.variances
+        return np.where(self.is_intercept, weights, weights / factor)
+
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
@@ -124,19 +130,25 @@ class Posterior:
         return float(self.parameters[-1])
 
 
+def dyadic_blocks(n_axes: int) -> Codes:
+    """Return the block of each axis. The blocks have 1, 2, 4, 8, ... axes."""
+    ranks = 1 + np.arange(n_axes)
+    return np.floor(np.log2(ranks)).astype(np.int64)
+
+
+def block_penalty(log_factors: Floats) -> float:
+    """Return minus twice the log prior of the log factors of all blocks."""
+    steps = np.diff(log_factors) / WALK_SD
+    return float((log_factors[0] / BLOCK_SD) ** 2 + (steps**2).sum())
+
+
 def public_errors(
     sample: PublicDesign, loss: GLMLoss, means: Floats, movement: Floats, public_factor: float
 ) -> Floats:
     """Return the variance of the error of the public means when the coefficients move.
 
-    Parameters
-    ----------
-    means : ndarray of float64, shape (m,)
-        Predicted means of the public rows at the starting point.
-    movement : ndarray of float64, shape (k,)
-        Expected squared movement of each coefficient.
-    public_factor : float
-        Variance of a public mean times n², in units of the variance of a row.
+    The means are those of the public rows at the starting point, and `movement` is the expected
+    squared movement of each coefficient. Shapes: means (m,), movement (k,).
     """
     curvatures = loss.curvature(means)
     weighted_squares, plain_squares = sample.squares
@@ -155,12 +167,9 @@ def fit_posterior(
 ) -> Posterior:
     """Return the posterior of the coefficients, with prior variances by maximum evidence.
 
-    Parameters
-    ----------
-    start : Posterior or None
-        Posterior before the last correction, if there was one. The public means are corrected at
-        its mode, so their errors grow with the distance from this point. Before any correction,
-        the public means are accurate at 0.
+    The public means are corrected at the mode of `start`, the posterior before the last correction,
+    so their errors grow with the distance from this point. Before any correction, the public means
+    are accurate at 0.
     """
     # 1. linearise the likelihood at the mode of the last correction, or at the prior mean
     n, m = observed.n, len(sample.weights)
@@ -195,14 +204,12 @@ def fit_posterior(
         if error is None:
             distance = mean - prior.mean
             error = errors(variances + distance**2)
-        total = information**2 * variances + sampling + noise + error
+        signal = information**2 * variances
+        total = signal + sampling + noise + error
         residuals = residual_sums - information * mean
         terms = np.log(total) + residuals**2 / total
-        # log prior of the log factors and of the weight
-        steps = np.diff(log_factors) / WALK_SD
-        penalty = (log_factors[0] / BLOCK_SD) ** 2
-        penalty += (steps**2).sum()
-        penalty += ((weight - 1) / PUBLIC_WEIGHT_SD) ** 2
+        weight_deviation = (weight - 1) / PUBLIC_WEIGHT_SD
+        penalty = block_penalty(log_factors) + weight_deviation**2
         return float(terms[axes].sum() + penalty) / 2
 
     parameters = np.append(np.zeros(prior.n_blocks), 1.0) if start is None else start.parameters
@@ -294,38 +301,51 @@ def fit_labelled_rows(
 
     The prior variance of the slopes is a factor times that of the design, by cross-validation.
     """
-    is_slope = ~prior.is_intercept
-    order = np.random.default_rng(0).permutation(len(rows))[:MAX_VALIDATION_ROWS]
-    folds = np.arange(len(order)) % N_FOLDS
-    weights = 1 / prior.variances
-    best_loss, best_factor, residual_variance = np.inf, 1.0, 1.0
     mean_square = float(np.mean(targets**2))
+    target_variance = loss.residual_variance(mean_square)
     starts = np.tile(prior.mean, (N_FOLDS, 1))
-    for factor in PRIOR_FACTORS:
-        ridge = np.where(is_slope, weights / factor, weights)
-        ridge *= loss.residual_variance(mean_square)
-        total = 0.0
-        for fold in range(N_FOLDS):
-            fitted, held_out = order[folds != fold], order[folds == fold]
-            starts[fold] = _mode_of_rows(
-                rows[fitted], targets[fitted], loss, ridge, prior.mean, starts[fold]
-            )
-            margins = rows[held_out] @ starts[fold]
-            losses = loss.log_partition(margins) - targets[held_out] * margins
-            total += float(losses.sum())
-        mean_loss = total / len(order)
-        if mean_loss >= best_loss:
-            break
-        best_loss, best_factor = mean_loss, factor
-        # for the squared loss, the loss is half of the squared error minus the mean square
-        residual_variance = loss.residual_variance(2 * mean_loss + mean_square)
-    weights = np.where(is_slope, weights / best_factor, weights)
-    ridge = loss.residual_variance(mean_square) * weights
+
+    def held_out_loss(factor: float, fold: int, fitted: Codes, held_out: Codes) -> float:
+        """Return the loss of the rows of a fold, with coefficients fitted to the other rows."""
+        ridge = prior.precisions(factor) * target_variance
+        starts[fold] = _mode_of_rows(
+            rows[fitted], targets[fitted], loss, ridge, prior.mean, starts[fold]
+        )
+        margins = rows[held_out] @ starts[fold]
+        losses = loss.log_partition(margins) - targets[held_out] * margins
+        return float(losses.sum())
+
+    factor, mean_loss = choose_prior_factor(len(rows), held_out_loss)
+    # for the squared loss, the loss is half of the squared error minus the mean square
+    residual_variance = loss.residual_variance(2 * mean_loss + mean_square)
+    weights = prior.precisions(factor)
+    ridge = target_variance * weights
     mode = _mode_of_rows(rows, targets, loss, ridge, prior.mean, starts.mean(axis=0))
     curvatures = loss.curvature(loss.mean(rows @ mode))
     precisions = curvatures @ rows**2 / residual_variance
     variances = 1 / (precisions + weights)
     return Posterior(mode, variances, np.append(np.zeros(prior.n_blocks), 1.0))
+
+
+def choose_prior_factor(
+    n_rows: int, held_out_loss: Callable[[float, int, Codes, Codes], float]
+) -> tuple[float, float]:
+    """Return the factor on prior variances by cross-validation, and its mean held-out loss.
+
+    The loss is a function of the factor, the fold, and the fitted and held-out rows.
+    """
+    order = np.random.default_rng(0).permutation(n_rows)[:MAX_VALIDATION_ROWS]
+    folds = np.arange(len(order)) % N_FOLDS
+    best_factor, best_loss = 1.0, np.inf
+    for factor in PRIOR_FACTORS:
+        total = 0.0
+        for fold in range(N_FOLDS):
+            total += held_out_loss(factor, fold, order[folds != fold], order[folds == fold])
+        mean_loss = total / len(order)
+        if mean_loss >= best_loss:
+            break
+        best_factor, best_loss = factor, mean_loss
+    return best_factor, best_loss
 
 
 def _mode_of_rows(

@@ -43,9 +43,9 @@ class GLMLoss(ABC):
         """Integer that multiplies rows times targets in the first release."""
         return 4 * self.levels
 
-    @abstractmethod
     def residual_variance(self, mean_square: float) -> float:
         """Return the variance of a target in units of the curvature, given its mean square."""
+        return 1.0
 
     @abstractmethod
     def mean(self, margins: Floats) -> Floats:
@@ -84,10 +84,6 @@ class LogisticGLMLoss(GLMLoss):
         half = np.rint(MEAN_UNIT * (expit(margins) - 0.5))
         self._table = np.concatenate([half, -half[-2::-1]])
 
-    def residual_variance(self, mean_square: float) -> float:
-        """Return the variance of a target in units of the curvature, given its mean square."""
-        return 1.0
-
     def mean(self, margins: Floats) -> Floats:
         """Return the expected target at each margin."""
         return np.asarray(expit(margins) - 0.5)
@@ -123,10 +119,6 @@ class SoftmaxGLMLoss(GLMLoss):
         self.curvature_at_zero = (1 - 1 / n_labels) / n_labels
         differences = np.arange(MAX_LOGISTIC_MARGIN * MARGIN_CELLS + 1) / MARGIN_CELLS
         self._exponentials = np.rint(MEAN_UNIT * np.exp(-differences))
-
-    def residual_variance(self, mean_square: float) -> float:
-        """Return the variance of a target in units of the curvature, given its mean square."""
-        return 1.0
 
     def mean(self, margins: Floats) -> Floats:
         """Return the probability of each label, shape (n, n_labels)."""

@@ -36,6 +36,7 @@ from skpublicdp.boosting.public_model import (
     fitted_model_lines,
     in_container_of,
     is_fitted,
+    known_facts,
 )
 from skpublicdp.data.batch_predict import Rule
 from skpublicdp.data.container import Container
@@ -44,10 +45,11 @@ from skpublicdp.data.inputs import read_fit_inputs
 from skpublicdp.data.labels import TargetReader
 from skpublicdp.data.schema import Column
 from skpublicdp.linear.design_columns import ModelColumn
-from skpublicdp.linear.glm_loss import GLMLoss
+from skpublicdp.linear.glm_loss import GLMLoss, SoftmaxGLMLoss
 from skpublicdp.linear.linear_fit import LinearModel, fit_linear
+from skpublicdp.linear.softmax_fit import fit_softmax
 from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.privacy.stage_budget import StageBudget, make_stage_budget
+from skpublicdp.privacy.stage_budget import make_stage_budget
 from skpublicdp.rules.population_guarantee import NO_THEOREM, no_guarantee
 from skpublicdp.typing import Floats
 
@@ -74,19 +76,6 @@ class SemiPrivateLinear(
         **GROUP_PARAMETERS,
     }
 
-    # these arguments are requested by default, since no other step of a pipeline could use public
-    # rows
-    __metadata_request__fit = {  # noqa: RUF012
-        "X_public": True,
-        "y_public": True,
-        "is_public": True,
-        "groups": True,
-    }
-
-    protects_all_rows = True
-    """As base learners require, every row of `X` is private unless `is_public` marks it as
-    public."""
-
     def _fit(
         self,
         target_reader: TargetReader,
@@ -100,16 +89,7 @@ class SemiPrivateLinear(
     ) -> Dataset:
         """Fit the model, set the attributes shared by both estimators, and return the data set.
 
-        Parameters
-        ----------
-        target_reader : TargetReader
-            Reader that validates and encodes `y`.
-        label_assumption : str
-            Fact about the labels that may be known, to be listed in the receipt.
-        has_intercept : bool, default=True
-            Whether to fit an intercept.
-        **inputs
-            `X_public`, `y_public`, `is_public` and `groups`.
+        The receipt lists `label_assumption`, a fact about the labels that may be known.
         """
         check_parameters(self)
         ledger = Ledger.from_estimator(self)
@@ -128,33 +108,23 @@ class SemiPrivateLinear(
         budget = make_stage_budget(ledger)
         # an estimator might store the rows that it predicts, so a copy predicts private rows
         copied = deepcopy(column)
-        model = self._fit_model(data, ledger, budget, loss, has_intercept, copied)
+        n_labels = 0 if data.targets.classes is None else len(data.classes)
+        if n_labels > 2:
+            softmax = SoftmaxGLMLoss(n_labels)
+            model = fit_softmax(data, ledger, budget, softmax, has_intercept=has_intercept)
+        else:
+            model = fit_linear(
+                data, ledger, budget, loss, has_intercept=has_intercept, model=copied
+            )
         self._model = replace(model, columns=replace(model.columns, model=column))
         self._schema = data.schema
         self.n_corrections_ = self._model.n_corrections
         self.coef_names_ = np.array(self._model.columns.names, dtype=object)
         self.guarantee_, self.guarantee_reason_ = no_guarantee(NO_THEOREM)
-        public_facts = "the number of private rows and the types of the columns"
-        if label_assumption:
-            public_facts = (
-                f"the number of private rows, the types of the columns and {label_assumption}"
-            )
         self.privacy_ = ledger.receipt(
-            assumptions=(f"{public_facts} may be known", *data.assumptions, *model_assumptions)
+            assumptions=(known_facts(label_assumption), *data.assumptions, *model_assumptions)
         )
         return data
-
-    def _fit_model(
-        self,
-        data: Dataset,
-        ledger: Ledger,
-        budget: StageBudget,
-        loss: GLMLoss,
-        has_intercept: bool,
-        model: ModelColumn | None,
-    ) -> LinearModel:
-        """Release the sums of private rows, and return the coefficients."""
-        return fit_linear(data, ledger, budget, loss, has_intercept=has_intercept, model=model)
 
     def _model_column(
         self, data: Dataset, X_public: Any
@@ -260,8 +230,7 @@ class SemiPrivateLinear(
         estimate = self._model.estimate
         if isinstance(estimate, str):
             raise ValueError(f"Intervals of coefficients are not available, since {estimate}.")
-        values, deviations = self._estimates()
-        half_width = t.ppf((1 + level) / 2, estimate.degrees) * deviations
+        values, _, half_width = self._estimates(level)
         return np.column_stack([values - half_width, values + half_width])[1:]
 
     def summary(self, level: float = 0.95) -> Any:
@@ -285,10 +254,7 @@ class SemiPrivateLinear(
         """
         check_is_fitted(self)
         check_scalar(level, "level", Real, min_val=0, max_val=1, include_boundaries="neither")
-        values, deviations = self._estimates()
-        half_width = deviations
-        if not isinstance(self._model.estimate, str):
-            half_width = t.ppf((1 + level) / 2, self._model.estimate.degrees) * deviations
+        values, deviations, half_width = self._estimates(level)
         names = np.array(["(intercept)", *self.coef_names_], dtype=object)
         intercepts = np.atleast_1d(self.intercept_)
         coefficients = np.column_stack([intercepts, np.atleast_2d(self.coef_)])
@@ -320,27 +286,30 @@ class SemiPrivateLinear(
     classes_: NDArray[Any]  # labels, which only classifiers have
     _has_odds = False  # whether coefficients are log-odds
 
-    def _estimates(self) -> tuple[Floats, Floats]:
-        """Return the estimates without a prior, and standard errors, with the intercept first."""
-        model, unit = self._model, self._margin_unit()
-        if isinstance(model.estimate, str):
+    def _estimates(self, level: float) -> tuple[Floats, Floats, Floats]:
+        """Return estimates without a prior, standard errors and half widths, intercept first."""
+        estimate = self._model.estimate
+        unit = self._margin_unit()
+        n_coefficients = 1 + len(self.coef_names_)
+        if isinstance(estimate, str):
             n_margins = np.size(self.intercept_)
-            nothing = np.full(n_margins * (1 + len(self.coef_names_)), np.nan)
-            return nothing, nothing
-        coefficients = model.estimate.coefficients
-        # the intercept is the margin of a row whose columns are all 0
-        to_zero = np.eye(len(coefficients))
-        is_constant = np.isinf(model.columns.scale)
-        to_zero[0, 1:] = np.where(is_constant, 0, -self._centre())
+            nothing = np.full(n_margins * n_coefficients, np.nan)
+            return nothing, nothing, nothing
+        is_constant = np.isinf(self._model.columns.scale)
         known = np.append(True, ~is_constant)
-        deviations = np.full(len(coefficients), np.nan)
-        values = np.full(len(coefficients), np.nan)
-        to_zero = to_zero[np.ix_(known, known)]
-        covariance = model.estimate.covariance[np.ix_(known, known)]
-        deviations[known] = unit * np.sqrt(np.diag(to_zero @ covariance @ to_zero.T))
-        values[known] = unit * (to_zero @ coefficients[known])
+        pairs = np.ix_(known, known)
+        # the intercept is the margin of a row whose columns are all 0
+        to_zero = np.eye(n_coefficients)
+        to_zero[0, 1:] = np.where(is_constant, 0, -self._centre())
+        to_zero = to_zero[pairs]
+        covariance = to_zero @ estimate.covariance[pairs] @ to_zero.T
+        deviations = np.full(n_coefficients, np.nan)
+        deviations[known] = unit * np.sqrt(np.diag(covariance))
+        values = np.full(n_coefficients, np.nan)
+        values[known] = unit * (to_zero @ estimate.coefficients[known])
         values[0] += self._margin_zero()
-        return values, deviations
+        quantiles = t.ppf((1 + level) / 2, estimate.degrees)
+        return values, deviations, quantiles * deviations
 
     def _margin_unit(self) -> float:
         """Return the predicted quantity that a margin of 1 represents."""
@@ -377,14 +346,6 @@ class SemiPrivateLinear(
         # the predictions of a public model have no offset
         is_number = (np.array(model.columns.codes) < 0) & (np.array(model.columns.sources) >= 0)
         return np.asarray(model.columns.centre + np.where(is_number, zero, 0.0))
-
-    def __sklearn_tags__(self) -> Any:
-        """Declare that missing values, categories and strings are supported."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = True
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
 
 
 def _margins(model: LinearModel, rows: Floats) -> Floats:

@@ -33,6 +33,7 @@ from skpublicdp.linear.coefficient_posterior import (
     CoefficientSums,
     Posterior,
     PublicDesign,
+    dyadic_blocks,
     fit_labelled_rows,
     fit_posterior,
     misfit,
@@ -43,6 +44,7 @@ from skpublicdp.linear.glm_loss import MEAN_UNIT, GLMLoss
 from skpublicdp.linear.public_basis import (
     MAX_AXES,
     MIN_ENERGY,
+    best_length,
     clipping_length,
     energy_shares,
     expected_error,
@@ -136,6 +138,19 @@ class PublicBasis:
         """Matrix that maps standardised rows to scaled coordinates, shape (n_design, n_axes)."""
         return self.all_axes[:, self.measured] * self.scales
 
+    def measured_part(self, coefficients: Floats, *, power: int = 1) -> Floats:
+        """Return coefficients of scaled axes (variances for power 2), given those of all axes."""
+        n_intercepts = len(coefficients) - self.all_axes.shape[1]
+        positions = np.append(np.arange(n_intercepts), n_intercepts + self.measured)
+        scales = np.append(np.ones(n_intercepts), self.scales)
+        return (coefficients[positions].T / scales**power).T
+
+    def unmeasured_slopes(self, slopes: Floats) -> Floats:
+        """Return the part of the slopes of all axes that is not measured, of standardised rows."""
+        slopes = slopes.copy()
+        slopes[self.measured] = 0
+        return self.all_axes @ slopes
+
 
 def fit_linear(
     data: Dataset,
@@ -179,11 +194,14 @@ def fit_linear(
     for _ in range(n_corrections):
         fit.correct(data, ledger, encoder, step, n_corrections)
     # axes that are not measured have the coefficients of the labelled public rows
-    public_coefficients[basis.measured] = 0
-    unmeasured = basis.all_axes @ (fit.posterior.public_weight * public_coefficients)
-    estimate = estimate_columns(fit, data, basis, encoder, ledger)
-    return _linear_model(
-        encoder, fit.posterior.mode, unmeasured, n_corrections, fit.margin_variance, estimate
+    unmeasured = basis.unmeasured_slopes(fit.posterior.public_weight * public_coefficients)
+    return linear_model(
+        encoder,
+        fit.posterior.mode,
+        unmeasured,
+        n_corrections=n_corrections,
+        margin_variance=fit.margin_variance,
+        estimate=estimate_columns(fit, data, basis, encoder, ledger),
     )
 
 
@@ -351,15 +369,18 @@ def smoothed_sample(basis: PublicBasis, encoder: RowEncoder) -> PublicDesign:
 def _sample(encoder: RowEncoder, scaled: Floats) -> PublicDesign:
     """Return a sample of rows with the given scaled coordinates."""
     m, first = len(scaled), encoder.first_coefficient
-    shape = (m, encoder.n_coefficients - first)
-    sample = PublicDesign(np.empty(shape), np.empty(shape), np.empty(m))
+    weighted = np.empty((m, encoder.n_coefficients - first))
+    plain = np.empty_like(weighted)
+    weights = np.empty(m)
     for start in range(0, m, encoder.n_block_rows):
         rows = slice(start, start + encoder.n_block_rows)
         encoded = encoder.encode_scaled(scaled[rows])
-        sample.weighted[rows] = encoded.weighted[:, first:] / encoder.limit
-        sample.plain[rows] = encoded.plain[:, first:] / encoder.limit
-        sample.weights[rows] = encoded.weights
-    return sample
+        weighted[rows] = encoded.weighted[:, first:]
+        plain[rows] = encoded.plain[:, first:]
+        weights[rows] = encoded.weights
+    weighted /= encoder.limit
+    plain /= encoder.limit
+    return PublicDesign(weighted, plain, weights)
 
 
 def choose_corrections(
@@ -395,8 +416,7 @@ def _design_prior(
 ) -> CoefficientPrior:
     """Return the prior of the coefficients of axes with given scales, without public labels."""
     n_axes = len(scales)
-    ranks = 1 + np.arange(n_axes)
-    blocks = np.floor(np.log2(ranks)).astype(np.int64)  # 1, 2, 4, 8, ... axes
+    blocks = dyadic_blocks(n_axes)
     variances = basis.design_variance / scales**2
     is_intercept = np.zeros(n_axes, dtype=bool)
     if encoder.has_intercept:
@@ -418,36 +438,38 @@ def make_prior(
     posterior variances, and are chosen by the evidence of the private sums, together with the
     factor.
     """
-    prior = _design_prior(basis, encoder, loss, basis.scales)
-    n_all = basis.all_axes.shape[1]
-    # the prior mean is the public model, whose predictions are a column
     columns = encoder.columns
-    all_means = columns.prior_slopes @ basis.all_axes
-    means = all_means[basis.measured] / basis.scales
-    intercepts: Floats = np.zeros(0)
+    n_intercepts = int(encoder.has_intercept)
+    # the prior mean is the public model, whose predictions are a column
+    means = columns.prior_slopes @ basis.all_axes
     if encoder.has_intercept:
-        intercepts = np.array([columns.prior_intercept / encoder.intercept_value])
-        means = np.append(intercepts, means)
-    prior = replace(prior, mean=means, has_mean=columns.model is not None)
+        means = np.append(columns.prior_intercept / encoder.intercept_value, means)
+    prior = _design_prior(basis, encoder, loss, basis.scales)
+    has_model = columns.model is not None
+    prior = replace(prior, mean=basis.measured_part(means), has_mean=has_model)
     targets = data.targets.public.astype(np.float64) - 0.5
     has_coefficients = len(prior.variances) > 0
     if not has_coefficients or len(np.unique(targets)) < 2:
-        return prior, all_means
-    rows = encoder.columns.standardised(data.X_labelled) @ basis.all_axes
-    if encoder.has_intercept:
-        ones = np.full(len(rows), encoder.intercept_value)
-        rows = np.column_stack([ones, rows])
-    all_prior = _design_prior(basis, encoder, loss, np.ones(n_all))
-    all_prior = replace(all_prior, mean=np.append(intercepts, all_means))
+        return prior, means[n_intercepts:]
+    rows = labelled_coordinates(data, basis, encoder)
+    unscaled = np.ones(basis.all_axes.shape[1])
+    all_prior = replace(_design_prior(basis, encoder, loss, unscaled), mean=means)
     posterior = fit_labelled_rows(rows, targets, loss, all_prior)
-    # the measured coordinates are scaled
-    n_intercepts = len(posterior.mode) - n_all
-    is_measured = np.append(np.arange(n_intercepts), n_intercepts + basis.measured)
-    scales = np.append(np.ones(n_intercepts), basis.scales)
-    mean = posterior.mode[is_measured] / scales
-    variances = posterior.variances[is_measured] / scales**2
-    public_prior = replace(prior, mean=mean, variances=variances, has_mean=True)
+    public_prior = replace(
+        prior,
+        mean=basis.measured_part(posterior.mode),
+        variances=basis.measured_part(posterior.variances, power=2),
+        has_mean=True,
+    )
     return public_prior, posterior.mode[n_intercepts:]
+
+
+def labelled_coordinates(data: Dataset, basis: PublicBasis, encoder: RowEncoder) -> Floats:
+    """Return coordinates of labelled public rows along all axes, after the intercept column."""
+    coordinates = encoder.columns.standardised(data.X_labelled) @ basis.all_axes
+    if not encoder.has_intercept:
+        return coordinates
+    return np.insert(coordinates, 0, encoder.intercept_value, axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -474,7 +496,9 @@ class LabelSums:
         noise = np.full(n_axes, self.row_noise)
         variances *= misfit(differences, variances, noise)
         # the weighted rows move by the weights times the movement
-        movement = variances / (variances + noise) * differences / (self.n * sample.weights.mean())
+        gain = variances / (variances + noise)
+        n_weighted = self.n * sample.weights.mean()
+        movement = gain * differences / n_weighted
         rows += sample.weights[:, None] * movement
         sample.plain[:, axes] += movement
 
@@ -526,15 +550,16 @@ class CorrectedFit:
         prior: CoefficientPrior,
         public_factor: float,
     ) -> None:
-        self.sample, self.loss, self.sums, self.prior = sample, loss, sums, prior
+        self.sample, self.loss = sample, loss
+        self.sums, self.prior = sums, prior
         self.public_factor = public_factor
-        n_coefficients = len(prior.variances)
-        self.difference = np.zeros(n_coefficients)  # estimated private minus public sum
-        self.variances = np.zeros(n_coefficients)  # variances of the estimate
+        zeros = np.zeros(len(prior.variances))
+        self.difference = zeros  # estimated private minus public sum
+        self.variances = zeros  # variances of the estimate
         self.last_means: Floats | float = 0.0  # public predictions at the last correction
         # terms of all corrections, their noisy private sums, units and noise variances
         self.corrections: list[tuple[CorrectionTerms, Floats, float, float]] = []
-        self.posterior = self._posterior(np.zeros(n_coefficients), public_factor)
+        self.posterior = self._posterior(zeros, public_factor)
 
     @property
     def margin_variance(self) -> float:
@@ -608,27 +633,26 @@ def correction_terms(
     """Return the terms of a correction with their clipping length, and the unit of the integers.
 
     The clipping length b minimises the noise plus the error of what clipping removes, which is left
-    to the public rows.
-
-    Parameters
-    ----------
-    relative_noise : float
-        Sum of the noise variances of all entries, in units of b².
+    to the public rows. The noise variances of all entries add up to `relative_noise`, in units of
+    b².
     """
     coefficients = np.append(np.zeros(encoder.first_coefficient), mode)
     integers, exponent = integer_coefficients(coefficients, encoder.limit)
-    nothing = np.zeros(encoder.n_coefficients)
-    terms = CorrectionTerms(loss, integers, exponent, nothing, 1.0, encoder.limit)
+    terms = CorrectionTerms(
+        loss,
+        integers,
+        exponent,
+        public_mean=np.zeros(encoder.n_coefficients),
+        factor=1.0,
+        limit=encoder.limit,
+    )
     blocks = [terms.exact(*block) for block in _integer_blocks(sample, encoder)]
-    mean = np.rint(sum(block.sum(axis=0) for block in blocks) / len(sample.weights))
+    total = sum(block.sum(axis=0) for block in blocks)
+    mean = np.rint(total / len(sample.weights))
     lengths = np.concatenate([np.linalg.norm(block - mean, axis=1) for block in blocks])
     candidates = np.maximum(np.quantile(lengths, CLIPPING_LEVELS), 1.0)
-    errors = []
-    for length in candidates:
-        removed = np.maximum(0, lengths - length)
-        removed_variance = public_factor * np.mean(removed**2)
-        errors.append(relative_noise * length**2 + removed_variance)
-    factor = encoder.limit / float(candidates[np.argmin(errors)])
+    length = best_length(candidates, lengths, relative_noise, public_factor)
+    factor = encoder.limit / length
     unit = 1 / (MEAN_UNIT * encoder.limit * factor)
     return replace(terms, public_mean=mean, factor=factor), unit
 
@@ -638,16 +662,16 @@ def public_terms(
 ) -> tuple[Floats, Floats]:
     """Return the public mean of the clipped terms, and the variance of what clipping removes."""
     m = len(sample.weights)
-    clipped_sum = removed_sum = removed_squares = np.zeros(encoder.n_coefficients)
+    sums = np.zeros((3, encoder.n_coefficients))
     for weighted, plain in _integer_blocks(sample, encoder):
+        exact = terms.factor * terms.exact(weighted, plain)
         clipped = terms.clipped(weighted, plain)
-        removed = terms.factor * terms.exact(weighted, plain) - clipped
-        clipped_sum = clipped_sum + clipped.sum(axis=0)
-        removed_sum = removed_sum + removed.sum(axis=0)
-        removed_squares = removed_squares + (removed**2).sum(axis=0)
-    variance = removed_squares / m - (removed_sum / m) ** 2
-    first = encoder.first_coefficient
-    return (clipped_sum / m)[first:], np.maximum(0, variance)[first:]
+        removed = exact - clipped
+        for total, values in zip(sums, (clipped, removed, removed**2), strict=True):
+            total += values.sum(axis=0)
+    mean, removed_mean, removed_square = sums[:, encoder.first_coefficient :] / m
+    variance = removed_square - removed_mean**2
+    return mean, np.maximum(0, variance)
 
 
 def _integer_blocks(sample: PublicDesign, encoder: RowEncoder) -> Iterator[tuple[Floats, Floats]]:
@@ -693,7 +717,8 @@ def estimate_columns(
     fit.sums.move_to_private_mean(sample, basis.mean_factor)
     corrections = []
     for terms, private, unit, noise in fit.corrections:
-        public = unit * clipped_terms(sample, encoder, terms)
+        blocks = [terms.clipped(*block) for block in _integer_blocks(sample, encoder)]
+        public = unit * np.concatenate(blocks)[:, encoder.first_coefficient :]
         difference = private - data.n_private * public.mean(axis=0)
         corrections.append(Correction(public, difference, noise))
     observed = ObservedSums(
@@ -730,35 +755,25 @@ def _unbiased_variances(sample_variances: Floats, m: int) -> Floats:
     """
     n_axes = len(sample_variances)
     distances = sample_variances[None, :] - sample_variances[:, None]
-    is_larger = distances > 0
-    pressures = sample_variances[:, None] / np.where(is_larger, distances, np.inf)
-    shares = 1 - (n_axes - 1 + 2 * pressures.sum(axis=1)) / m
+    distances[distances <= 0] = np.inf
+    pressures = sample_variances[:, None] / distances
+    pressure = 2 * pressures.sum(axis=1)  # (n_axes,)
+    shares = 1 - (n_axes - 1 + pressure) / m
     smallest_share = (1 - math.sqrt(n_axes / m)) ** 2
-    return np.asarray(sample_variances / np.maximum(shares, smallest_share))
+    shares = np.maximum(shares, smallest_share)
+    return np.asarray(sample_variances / shares)
 
 
-def clipped_terms(sample: PublicDesign, encoder: RowEncoder, terms: CorrectionTerms) -> Floats:
-    """Return the clipped terms of the public rows, shape (m, k)."""
-    blocks = [terms.clipped(*block) for block in _integer_blocks(sample, encoder)]
-    return np.concatenate(blocks)[:, encoder.first_coefficient :]
-
-
-def _linear_model(
-    encoder: RowEncoder,
-    mode: Floats,
-    unmeasured: Floats,
-    n_corrections: int,
-    margin_variance: float,
-    estimate: CoefficientEstimate | str,
+def linear_model(
+    encoder: RowEncoder, mode: Floats, unmeasured: Floats, **attributes: Any
 ) -> LinearModel:
-    """Return the coefficients of the design columns.
+    """Return the coefficients of the design columns, given those of the axes.
 
-    The coefficients of standardised columns along axes that are not measured are given.
+    The coefficients of standardised columns along axes that are not measured are given, too. Both
+    have one column per label if there are more than two.
     """
-    slopes = mode[1:] if encoder.has_intercept else mode
-    standardised_slopes = encoder.basis @ slopes + unmeasured
-    standardised_slopes[np.isinf(encoder.columns.scale)] = 0
-    intercept = encoder.intercept_value * float(mode[0]) if encoder.has_intercept else 0.0
-    return LinearModel(
-        encoder.columns, standardised_slopes, intercept, n_corrections, margin_variance, estimate
-    )
+    n_intercepts = int(encoder.has_intercept)
+    slopes = encoder.basis @ mode[n_intercepts:] + unmeasured
+    slopes[np.isinf(encoder.columns.scale)] = 0
+    intercept = encoder.intercept_value * mode[:n_intercepts].sum(axis=0)
+    return LinearModel(encoder.columns, slopes.T, intercept, **attributes)

@@ -13,16 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.parameters import OptionalBudget, Seed, all_or_nothing
 from skpublicdp.data.batch_predict import Rule, StreamedScoreMixin, predict_batches
-from skpublicdp.data.dataset import Dataset
 from skpublicdp.data.labels import LabelReader
-from skpublicdp.linear.design_columns import ModelColumn
-from skpublicdp.linear.glm_loss import GLMLoss, LogisticGLMLoss, SoftmaxGLMLoss
+from skpublicdp.linear.glm_loss import LogisticGLMLoss
 from skpublicdp.linear.linear_base import SemiPrivateLinear
-from skpublicdp.linear.linear_fit import LinearModel
 from skpublicdp.linear.linear_json import linear_to_json
-from skpublicdp.linear.softmax_fit import fit_softmax
-from skpublicdp.privacy.ledger import Ledger
-from skpublicdp.privacy.stage_budget import StageBudget
 from skpublicdp.typing import Codes, Floats
 
 
@@ -309,22 +303,6 @@ class SemiPrivateLogisticRegression(StreamedScoreMixin, ClassifierMixin, SemiPri
             The most probable label of each row.
         """
         return predict_batches(self, X, self._rule())
-
-    def _fit_model(
-        self,
-        data: Dataset,
-        ledger: Ledger,
-        budget: StageBudget,
-        loss: GLMLoss,
-        has_intercept: bool,
-        model: ModelColumn | None,
-    ) -> LinearModel:
-        """Release the sums of private rows, and return the coefficients."""
-        n_labels = len(data.classes)
-        if n_labels > 2:
-            softmax_loss = SoftmaxGLMLoss(n_labels)
-            return fit_softmax(data, ledger, budget, softmax_loss, has_intercept=has_intercept)
-        return super()._fit_model(data, ledger, budget, loss, has_intercept, model)
 
     def to_json(self) -> str:
         """Return the model as JSON, which is sufficient for making predictions in another language.

@@ -57,11 +57,12 @@ def shrunk_covariance(centred: Floats) -> Covariance:
     distance = np.sum((sample - target) ** 2)
     # expected squared error of the sample covariance
     squared_lengths = np.einsum("ij,ij->i", centred, centred)
-    fourth_moments = np.sum(squared_lengths**2) / m
-    error = (fourth_moments - np.sum(sample**2)) / m
+    fourth_moment = np.sum(squared_lengths**2) / m
+    squared_moments = np.sum(sample**2)
+    error = max(0.0, fourth_moment - squared_moments) / m
     weight = 1.0
     if distance > 0:
-        weight = min(1.0, max(0.0, error) / distance)
+        weight = min(1.0, error / distance)
     covariance = (1 - weight) * sample + weight * target
     variances, axes = np.linalg.eigh(covariance)
     largest = max(variances[-1], 0.0)
@@ -97,18 +98,8 @@ def energy_shares(
     """Return the share of the squared row length that each axis gets (water-filling).
 
     The shares minimise the expected squared error of the margin. An axis with prior variance V,
-    information h and noise variance N after scaling has the error V N / (N + h² V).
-
-    Parameters
-    ----------
-    variances : ndarray of float64, shape (n_axes,)
-        Variances of the rows along the axes.
-    prior_variance : float
-        Prior variance V of every coefficient.
-    information : ndarray of float64, shape (n_axes,)
-        Information h of the private rows about each coefficient.
-    noise : float
-        Noise variance of the label sums, in units of the squared row length.
+    information h and noise variance N after scaling has the error V N / (N + h² V). The noise is
+    that of the label sums, in units of the squared row length. Arrays have the shape (n_axes,).
     """
     scale = information + information**2 * prior_variance
     relative_gain = information / information.max()
@@ -142,15 +133,17 @@ def clipping_length(rows: Floats, shares: Floats, centre_rows: bool) -> float:
     Public rows look shorter than new rows in a basis that is fitted to them, so the basis of each
     half is fitted to the other half.
     """
-    m, n_measured = len(rows), np.count_nonzero(shares)
-    normal_length = math.sqrt(shares.sum() * chi2.ppf(CLIPPING_QUANTILE, n_measured) / n_measured)
+    m = len(rows)
+    n_measured = np.count_nonzero(shares)
+    normal_square = chi2.ppf(CLIPPING_QUANTILE, n_measured)
+    normal_length = math.sqrt(shares.sum() * normal_square / n_measured)
     if m < MIN_ROWS_FOR_QUANTILE:
         return normal_length
     order = np.random.default_rng(0).permutation(m)
-    halves = order[: m // 2], order[m // 2 :]
+    first, second = np.split(order, [m // 2])
     n_axes = len(shares)
     lengths = []
-    for fitted, held_out in (halves, halves[::-1]):
+    for fitted, held_out in ((first, second), (second, first)):
         centre = rows[fitted].mean(axis=0) if centre_rows else 0.0
         covariance = shrunk_covariance(rows[fitted] - centre)
         scales = np.sqrt(shares / covariance.variances[:n_axes])
@@ -159,3 +152,19 @@ def clipping_length(rows: Floats, shares: Floats, centre_rows: bool) -> float:
         lengths.append(np.linalg.norm(scaled, axis=1))
     length = float(np.quantile(np.concatenate(lengths), CLIPPING_QUANTILE))
     return length if length > 0 else normal_length
+
+
+def best_length(
+    candidates: Floats,
+    lengths: Floats,
+    noise: float,
+    public_factor: float,
+    weights: Floats | None = None,
+) -> float:
+    """Return the clipping length with the smallest noise plus error of what clipping removes."""
+    errors = []
+    for candidate in candidates:
+        removed = np.maximum(0, lengths - candidate)
+        removed_variance = public_factor * np.average(removed**2, weights=weights)
+        errors.append(noise * candidate**2 + removed_variance)
+    return float(candidates[np.argmin(errors)])

@@ -68,12 +68,12 @@ def _upper_lengths(vectors: Floats) -> Floats:
     # integers of at most LENGTH_BITS digits, whose sum of squares is exact in any order
     leading = vectors * np.ldexp(1.0, LENGTH_BITS - exponents)[:, None]
     np.trunc(leading, out=leading)
-    leading_lengths = np.sqrt(_squared_lengths(leading))
+    leading_lengths = np.sqrt(squared_lengths(leading))
     max_rounding = math.sqrt(max(1, vectors.shape[1]))  # truncation removes at most 1 per entry
     return np.ldexp(leading_lengths + max_rounding, exponents - LENGTH_BITS)
 
 
-def _squared_lengths(vectors: Floats) -> Floats:
+def squared_lengths(vectors: Floats) -> Floats:
     """Return the sums of squares of vectors of integers, shape (n,)."""
     return np.asarray(np.einsum("ij,ij->i", vectors, vectors))
 
@@ -85,7 +85,7 @@ def _shorten(vectors: Floats, lengths: Floats, factor: float, limit: int) -> tup
     factors = np.minimum(factor, room / lengths)
     integers = vectors * factors[:, None]
     np.rint(integers, out=integers)
-    is_short = _squared_lengths(integers) <= float(limit) ** 2  # False if not finite
+    is_short = squared_lengths(integers) <= float(limit) ** 2  # False if not finite
     integers[~is_short] = 0
     weights = np.where(is_short, factors / factor, 0.0)
     return integers, weights
@@ -184,10 +184,10 @@ class RowEncoder:
         coordinates: Floats = standardised @ self.matrix
         return coordinates
 
-    def _with_intercept(self, weighted: Floats, weights: Floats) -> Floats:
-        """Return weighted integer vectors with the intercept in column 0."""
+    def _with_intercept(self, integers: Floats, weights: Floats) -> Floats:
+        """Return integer vectors of rows with the weighted intercept in column 0."""
         intercept = np.trunc(self.intercept * weights)
-        return np.column_stack([intercept, weighted])
+        return np.column_stack([intercept, integers])
 
     def encode_scaled(self, scaled: Floats) -> EncodedRows:
         """Return the integer vectors of public rows in units of the clipping length."""
@@ -196,11 +196,13 @@ class RowEncoder:
     def _from_coordinates(self, coordinates: Floats, factor: float) -> EncodedRows:
         """Return the integer vectors of rows with the given coordinates, times a factor."""
         lengths = _upper_lengths(coordinates)
+        margin_limit = MARGIN_LENGTHS * self.limit
         weighted, weights = _shorten(coordinates, lengths, factor, self.limit)
-        plain, _ = _shorten(coordinates, lengths, factor, MARGIN_LENGTHS * self.limit)
-        intercept = np.full(len(weights), float(self.intercept))
+        plain, _ = _shorten(coordinates, lengths, factor, margin_limit)
         return EncodedRows(
-            self._with_intercept(weighted, weights), np.column_stack([intercept, plain]), weights
+            weighted=self._with_intercept(weighted, weights),
+            plain=self._with_intercept(plain, np.ones_like(weights)),
+            weights=weights,
         )
 
 
@@ -251,10 +253,12 @@ def label_sums(data: Dataset, encoder: RowEncoder, loss: GLMLoss) -> Integers:
         """Return the sums over one block of rows."""
         weighted = encoder.encode_weighted(rows)
         t = loss.integer_targets(targets)
-        sums = [2 * (t @ weighted), levels * weighted[:, 1:].sum(axis=0)]
+        products = 2 * (t @ weighted)
+        row_sums = weighted[:, 1:].sum(axis=0)
+        sums = np.append(products, levels * row_sums)
         if loss.releases_squares:
-            sums.append(np.atleast_1d(square_unit * (t @ t)))
-        return np.concatenate(sums).astype(np.int64)
+            sums = np.append(sums, square_unit * (t @ t))
+        return sums.astype(np.int64)
 
     return sum_blocks(data, of_block, encoder.n_block_rows)
 
@@ -290,14 +294,16 @@ def integer_coefficients(coefficients: Floats, limit: int) -> tuple[Floats, int]
     """Return coefficients as integers of bounded length, and the exponent of their margins.
 
     A margin is the product of an integer row and the integers, times two to the power of minus the
-    exponent. The limit is the integer that represents the clipping length.
+    exponent. The limit is the integer that represents the clipping length. Coefficients have the
+    shape (k,), or (k, n_labels), in which case every column has a bounded length.
     """
-    length = float(np.linalg.norm(coefficients))
+    lengths = np.linalg.norm(coefficients, axis=0)
+    length = float(lengths.max())
     _, digits = math.frexp(length)
-    exponent = SLOPE_BITS - 1 - digits if length > 0 else 0
+    exponent = SLOPE_BITS - 1 - digits if 0 < length < math.inf else 0
     integers = np.rint(np.ldexp(coefficients, exponent))
-    squared_length = (integers * integers).sum()
-    if not squared_length <= 4.0**SLOPE_BITS:
+    squared_lengths = (integers * integers).sum(axis=0)
+    if not np.all(squared_lengths <= 4.0**SLOPE_BITS):
         integers = np.zeros_like(coefficients)  # coefficients that are not finite
     row_exponent = limit.bit_length() - 1
     return integers, exponent + row_exponent
@@ -323,10 +329,8 @@ def sum_blocks(
         """Return the sum over one chunk, block by block."""
         starts = range(0, max(1, len(rows)), n_block_rows)
         blocks = [slice(start, start + n_block_rows) for start in starts]
-        return np.sum(
-            [of_block(rows[b], np.asarray(targets[b], dtype=np.float64)) for b in blocks],
-            axis=0,
-        )
+        sums = [of_block(rows[b], targets[b].astype(np.float64)) for b in blocks]
+        return np.sum(sums, axis=0)
 
     table: Integers = data.fold(of_chunk)
     return table

@@ -15,14 +15,12 @@ from scipy.optimize import minimize
 
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.linear.coefficient_posterior import (
-    BLOCK_SD,
     MAX_LOG_VARIANCE,
-    MAX_VALIDATION_ROWS,
     MIN_LOG_VARIANCE,
-    N_FOLDS,
-    PRIOR_FACTORS,
-    WALK_SD,
     PublicDesign,
+    block_penalty,
+    choose_prior_factor,
+    dyadic_blocks,
 )
 from skpublicdp.linear.design_columns import DesignColumns
 from skpublicdp.linear.glm_loss import MEAN_UNIT, SoftmaxGLMLoss
@@ -34,19 +32,22 @@ from skpublicdp.linear.linear_fit import (
     LabelSums,
     LinearModel,
     PublicBasis,
+    labelled_coordinates,
+    linear_model,
     make_basis,
     make_encoder,
     smoothed_sample,
 )
+from skpublicdp.linear.public_basis import best_length
 from skpublicdp.linear.row_encoder import (
     RowEncoder,
     class_sum_sensitivity,
     correction_sensitivity,
+    integer_coefficients,
 )
 from skpublicdp.linear.softmax_rows import (
     ResidualTerms,
     class_sums,
-    integer_matrix,
     residual_sums,
 )
 from skpublicdp.privacy.ledger import Ledger
@@ -128,14 +129,21 @@ def fit_softmax(
     sums.move_to_private_mean(sample, basis.mean_factor)
     fit = SoftmaxFit(sample, loss, basis, encoder, data.n_private)
     if is_labelled:
-        fit.start_from_labelled_rows(columns.standardised(data.X_labelled), labelled)
+        fit.start_from_labelled_rows(labelled_coordinates(data, basis, encoder), labelled)
     if is_labelled and fit.agrees_with(sums):
         fit.step_towards_sums(sums)
     else:
         fit.start_from_class_sums(sums)
     for _ in range(n_corrections):
         fit.correct(data, ledger, step)
-    return fit.linear_model(n_corrections)
+    return linear_model(
+        encoder,
+        fit.mode,
+        fit.unmeasured,
+        n_corrections=n_corrections,
+        margin_variance=fit.margin_variance,
+        estimate="there are more than two labels",
+    )
 
 
 def choose_steps(
@@ -160,12 +168,6 @@ def choose_steps(
     if ratio <= MIN_SAMPLING_RATIO:
         return 0
     return min(MAX_CORRECTIONS, 1 + math.ceil(math.log2(ratio / MIN_SAMPLING_RATIO)))
-
-
-def effective_axes(basis: PublicBasis) -> float:
-    """Return the effective number of axes, by their shares of the squared row length."""
-    shares = basis.scales**2 * basis.variances
-    return float(shares.sum() ** 2 / (shares**2).sum())
 
 
 def release_class_sums(
@@ -299,28 +301,20 @@ class SoftmaxFit:
         smallest = MIN_COUNT * self.n_weighted / n_labels
         return np.maximum(shrunk, max(smallest, 1e-12))
 
-    def start_from_labelled_rows(self, rows: Floats, labels: Codes) -> None:
+    def start_from_labelled_rows(self, coordinates: Floats, labels: Codes) -> None:
         """Set the coefficients to those of labelled public rows."""
         basis = self.basis
-        coordinates = rows @ basis.all_axes
-        if self.encoder.has_intercept:
-            intercepts = np.full(len(rows), self.encoder.intercept_value)
-            coordinates = np.column_stack([intercepts, coordinates])
-        k, n_all = coordinates.shape[1], basis.all_axes.shape[1]
-        n_intercepts = k - n_all
-        prior = np.full(k, basis.design_variance)
-        prior[:n_intercepts] = self.variances[:n_intercepts, 0]
+        n_intercepts = int(self.encoder.has_intercept)
+        prior = np.full(coordinates.shape[1], basis.design_variance)
+        first_label = self.variances[:, 0]
+        prior[:n_intercepts] = first_label[:n_intercepts]
         mode, variances = fit_labelled_softmax(coordinates, labels, self.loss, prior, n_intercepts)
-        intercepts = np.arange(n_intercepts)
-        is_measured = np.append(intercepts, n_intercepts + basis.measured)
-        scales = np.append(np.ones(n_intercepts), basis.scales)
-        self.mode = mode[is_measured] / scales[:, None]
-        posterior = variances[is_measured] / scales**2
+        self.mode = basis.measured_part(mode)
+        posterior = basis.measured_part(variances, power=2)
         # few rows can be fitted perfectly, so their posterior variances may be too large
         self.variances = np.minimum(self.design_variances, posterior[:, None])
-        all_slopes = mode[n_intercepts:].copy()
-        all_slopes[basis.measured] = 0
-        self.unmeasured = basis.all_axes @ all_slopes
+        slopes = mode[n_intercepts:]
+        self.unmeasured = basis.unmeasured_slopes(slopes)
 
     def agrees_with(self, sums: LabelSums) -> bool:
         """Indicate whether the class sums do not contradict the coefficients of the public rows.
@@ -328,18 +322,20 @@ class SoftmaxFit:
         They do if the estimated log-likelihood is significantly below that of coefficients 0. The
         coefficients are shrunk along axes with much noise.
         """
-        sample, n_labels = self.sample, self.loss.n_margins
-        information = self.n * self.loss.curvature_at_zero * self._squares()
+        sample, loss = self.sample, self.loss
+        squares = self._squares()
+        information = self.n * loss.curvature_at_zero * squares
         signal = information[:, None] ** 2 * self.design_variances
         reliability = signal / (signal + sums.noise)
         trial = reliability * self.mode
         margins = sample.plain @ trial
-        log_partitions = self.loss.log_partition(margins)
-        costs = sample.weights * (log_partitions - math.log(n_labels))
-        product = float((sums.sums * trial).sum())
-        gain = product - self.n * float(costs.mean())
-        variance = sums.noise * float((trial**2).sum())
-        variance += self.basis.public_factor * float(costs.var())
+        excess_costs = loss.log_partition(margins) - math.log(loss.n_margins)
+        costs = sample.weights * excess_costs
+        product = (sums.sums * trial).sum()
+        gain = float(product - self.n * costs.mean())
+        squared_length = (trial**2).sum()
+        public_variance = self.basis.public_factor * costs.var()
+        variance = sums.noise * squared_length + public_variance
         least_gain = -MAX_DISAGREEMENT * math.sqrt(variance)
         return gain > least_gain
 
@@ -365,7 +361,7 @@ class SoftmaxFit:
         relative_noise = budget.variance(ledger.for_person(sensitivity)) / encoder.limit**2
         length = self._clipping_length(relative_noise)
         padding = ((encoder.first_coefficient, 0), (0, 0))
-        coefficients, exponent = integer_matrix(np.pad(self.mode, padding), encoder.limit)
+        coefficients, exponent = integer_coefficients(np.pad(self.mode, padding), encoder.limit)
         factor = 1 / (MEAN_UNIT * length)
         terms = ResidualTerms(self.loss, coefficients, exponent, factor, encoder.limit)
         noisy = ledger.add_noise(
@@ -401,14 +397,12 @@ class SoftmaxFit:
         levels = np.cumsum(probabilities)
         quantiles = np.interp(CLIPPING_LEVELS, levels, lengths)
         candidates = np.maximum(quantiles, 1e-6)
-        n_effective = (1 + effective_axes(self.basis)) * (n_labels - 1)
-        noise = relative_noise * n_effective
-        errors = []
-        for length in candidates:
-            removed = np.maximum(0, lengths - length)
-            removed_variance = self.basis.public_factor * float(probabilities @ removed**2)
-            errors.append(noise * length**2 + removed_variance)
-        return float(candidates[np.argmin(errors)])
+        shares = self.basis.scales**2 * self.basis.variances
+        squared_sum = shares.sum() ** 2
+        n_effective_axes = squared_sum / (shares**2).sum()
+        noise = relative_noise * (1 + n_effective_axes) * (n_labels - 1)
+        factor = self.basis.public_factor
+        return best_length(candidates, lengths, noise, factor, weights=probabilities)
 
     def _step(self, gradient: Floats, noise: Floats) -> None:
         """Move the coefficients along a noisy gradient of the log-likelihood.
@@ -434,24 +428,11 @@ class SoftmaxFit:
             sample, loss, start=start, gradient=centred, penalty=ridge + proximal, n=n
         )
 
-    def linear_model(self, n_corrections: int) -> LinearModel:
-        """Return the coefficients of the design columns, for all labels."""
-        encoder = self.encoder
-        slopes = encoder.basis @ self.mode[self.axes] + self.unmeasured  # (n_design, n_labels)
-        slopes[np.isinf(encoder.columns.scale)] = 0
-        intercept = np.zeros(self.loss.n_margins)
-        if encoder.has_intercept:
-            intercept = encoder.intercept_value * self.mode[0]
+    @property
+    def margin_variance(self) -> float:
+        """Posterior variance of the margins of an average public row."""
         margin_variances = self.sample.plain**2 @ self.variances  # (m, n_labels)
-        margin_variance = float(margin_variances.mean())
-        return LinearModel(
-            encoder.columns,
-            slopes.T,
-            intercept,
-            n_corrections,
-            margin_variance,
-            estimate="there are more than two labels",
-        )
+        return float(margin_variances.mean())
 
 
 def evidence_variances(values: Floats, errors: Floats, design: Floats) -> Floats:
@@ -462,15 +443,13 @@ def evidence_variances(values: Floats, errors: Floats, design: Floats) -> Floats
     """
     if not len(design):
         return design
-    blocks = np.floor(np.log2(1 + np.arange(len(design)))).astype(np.int64)
+    blocks = dyadic_blocks(len(design))
 
     def negative_evidence(log_factors: Floats) -> float:
         """Return minus the log evidence and the log prior of the log factors."""
         total = (design * np.exp(log_factors[blocks]))[:, None] + errors
         terms = np.log(total) + values**2 / total
-        steps = np.diff(log_factors) / WALK_SD
-        penalty = (log_factors[0] / BLOCK_SD) ** 2 + (steps**2).sum()
-        return float(terms.sum() + penalty) / 2
+        return float(terms.sum() + block_penalty(log_factors)) / 2
 
     n_blocks = int(blocks[-1]) + 1
     limits = [(MIN_LOG_VARIANCE, MAX_LOG_VARIANCE)] * n_blocks
@@ -501,7 +480,8 @@ def _proximal_step(
         margins = sample.plain @ coefficients
         distance = coefficients - start
         pull = penalty * distance
-        value = factor * float(sample.weights @ loss.log_partition(margins))
+        log_partitions = loss.log_partition(margins)
+        value = factor * float(sample.weights @ log_partitions)
         value += float((pull * distance).sum()) / 2
         value -= float((target * coefficients).sum())
         sums = factor * (sample.weighted.T @ loss.mean(margins))
@@ -528,37 +508,32 @@ def fit_labelled_softmax(
     """
     k, n_labels = rows.shape[1], loss.n_margins
     indicators = (labels[:, None] == np.arange(n_labels)).astype(np.float64)
-    order = np.random.default_rng(0).permutation(len(rows))[:MAX_VALIDATION_ROWS]
-    folds = np.arange(len(order)) % N_FOLDS
     is_slope = np.arange(k) >= n_intercepts
     zeros = np.zeros((k, n_labels))
 
-    def mode(positions: Codes, ridge: Floats, start: Floats) -> Floats:
+    def precisions(factor: float) -> Floats:
+        """Return the prior precisions if a factor multiplies the variances of the slopes."""
+        return np.where(is_slope, 1 / (factor * variances), 1 / variances)
+
+    def mode(positions: Codes, factor: float) -> Floats:
         """Return the coefficients that minimise the penalised loss of some rows."""
         part = rows[positions]
         sample = PublicDesign(part, part, np.ones(len(part)))
         # the gradient at 0, where all probabilities are equal
         gradient = part.T @ (indicators[positions] - 1 / n_labels)
-        penalty = ridge[:, None] + zeros
+        penalty = precisions(factor)[:, None] + zeros
         return _proximal_step(
             sample, loss, start=zeros, gradient=gradient, penalty=penalty, n=len(part)
         )
 
-    best_loss, best_factor = np.inf, 1.0
-    for factor in PRIOR_FACTORS:
-        ridge = np.where(is_slope, 1 / (factor * variances), 1 / variances)
-        total = 0.0
-        for fold in range(N_FOLDS):
-            fitted, held_out = order[folds != fold], order[folds == fold]
-            margins = rows[held_out] @ mode(fitted, ridge, zeros)
-            losses = (
-                loss.log_partition(margins) - margins[np.arange(len(held_out)), labels[held_out]]
-            )
-            total += float(losses.sum())
-        if total >= best_loss:
-            break
-        best_loss, best_factor = total, factor
-    ridge = np.where(is_slope, 1 / (best_factor * variances), 1 / variances)
-    coefficients = mode(np.arange(len(rows)), ridge, zeros)
+    def held_out_loss(factor: float, fold: int, fitted: Codes, held_out: Codes) -> float:
+        """Return the loss of the rows of a fold, with coefficients fitted to the other rows."""
+        margins = rows[held_out] @ mode(fitted, factor)
+        margins_of_labels = margins[np.arange(len(held_out)), labels[held_out]]
+        return float((loss.log_partition(margins) - margins_of_labels).sum())
+
+    factor, _ = choose_prior_factor(len(rows), held_out_loss)
+    ridge = precisions(factor)
+    coefficients = mode(np.arange(len(rows)), factor)
     curvatures = loss.curvature(loss.mean(rows @ coefficients))
     return coefficients, 1 / (curvatures @ rows**2 + ridge)

@@ -13,7 +13,7 @@ import numpy as np
 
 from skpublicdp.data.dataset import Dataset
 from skpublicdp.linear.glm_loss import MEAN_UNIT, SoftmaxGLMLoss
-from skpublicdp.linear.row_encoder import SLOPE_BITS, RowEncoder, sum_blocks
+from skpublicdp.linear.row_encoder import RowEncoder, squared_lengths, sum_blocks
 from skpublicdp.typing import Codes, Floats, Integers
 
 MAX_BLOCK_ENTRIES = 2**20
@@ -59,8 +59,8 @@ class ResidualTerms:
         residuals = self.residuals(labels, plain)
         n_entries = residuals.shape[1] * weighted.shape[1]
         # both lengths are square roots of exact sums, so they are functions of the row
-        residual_lengths = np.sqrt((residuals**2).sum(axis=1))
-        row_lengths = np.sqrt((weighted**2).sum(axis=1))
+        residual_lengths = np.sqrt(squared_lengths(residuals))
+        row_lengths = np.sqrt(squared_lengths(weighted))
         lengths = residual_lengths * row_lengths
         # rounding adds at most 1/2 to every entry
         room = max(0.0, self.limit - math.sqrt(n_entries) / 2 - 1)
@@ -69,28 +69,10 @@ class ResidualTerms:
         scaled = residuals * factors[:, None]
         terms = np.rint(scaled[:, :, None] * weighted[:, None, :])
         # a sum of squares beyond 2^53 is not exact, but exceeds the limit
-        squared_lengths = (terms * terms).sum(axis=(1, 2))
-        is_short = squared_lengths <= float(self.limit) ** 2  # False for what is not finite
+        squares = (terms * terms).sum(axis=(1, 2))
+        is_short = squares <= float(self.limit) ** 2  # False for what is not finite
         terms[~is_short] = 0
         return terms
-
-
-def integer_matrix(coefficients: Floats, limit: int) -> tuple[Floats, int]:
-    """Return coefficients as integers whose columns have bounded lengths, and their exponent.
-
-    A margin is the product of an integer row and a column, times two to the power of minus the
-    exponent. The limit is the integer that represents the clipping length.
-    """
-    lengths = np.sqrt((coefficients**2).sum(axis=0))
-    length = float(lengths.max())
-    _, digits = math.frexp(length)
-    exponent = SLOPE_BITS - 1 - digits if 0 < length < math.inf else 0
-    integers = np.rint(np.ldexp(coefficients, exponent))
-    squared_lengths = (integers * integers).sum(axis=0)
-    if not np.all(squared_lengths <= 4.0**SLOPE_BITS):
-        integers = np.zeros_like(coefficients)  # coefficients that are not finite
-    row_exponent = limit.bit_length() - 1
-    return integers, exponent + row_exponent
 
 
 def residual_sums(data: Dataset, encoder: RowEncoder, terms: ResidualTerms) -> Integers:

@@ -15,13 +15,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from skpublicdp.mechanisms.exact_exp import (
-    DIGIT_BITS,
-    GUARD_BITS,
-    Bounds,
-    FixedPowers,
-    exp_minus,
-)
+from skpublicdp.mechanisms.exact_exp import DIGIT_BITS, GUARD_BITS, Bounds, FixedPowers, exp_minus
 from skpublicdp.mechanisms.randomness import RandomBits
 from skpublicdp.typing import Integers
 

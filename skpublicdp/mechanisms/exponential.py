@@ -19,16 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from skpublicdp.mechanisms.exact_exp import FixedPowers, FloatPowers
-from skpublicdp.mechanisms.families import (
-    Choice,
-    Family,
-    Lazy,
-    Leaf,
-    OneOf,
-    Path,
-    Prior,
-    Product,
-)
+from skpublicdp.mechanisms.families import Choice, Family, Lazy, Leaf, OneOf, Path, Prior, Product
 from skpublicdp.mechanisms.randomness import RandomBits, uniform_below
 from skpublicdp.typing import Floats, Integers
 

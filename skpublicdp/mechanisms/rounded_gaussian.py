@@ -143,9 +143,11 @@ def _draw_accepted(scale: _Scale, size: int, bits: RandomBits) -> Integers:
     inside = bits.words(size)
     coin = bits.words(size)
     magnitude, accepted, certain = _decide_by_floats(scale, block, inside, coin)
-    for i in np.flatnonzero(~certain):
+    undecided = np.flatnonzero(~certain)
+    for i in undecided:
         proposal = int(block[i]), int(inside[i]), int(coin[i])
-        magnitude[i], accepted[i] = _decide_by_integers(scale, *proposal, bits)
+        decision = _decide_by_integers(scale, *proposal, bits)
+        magnitude[i], accepted[i] = decision
     # the last bit of the word is the sign; the other 63 bits are the position
     sign_bit = inside & np.uint64(1)
     is_negative = sign_bit == 1

@@ -64,9 +64,10 @@ class ScoreBins:
         if self.centers is not None:
             return self.centers
         edges = self.edges
-        first_width, last_width = edges[1] - edges[0], edges[-1] - edges[-2]
-        ends = edges[0] - first_width, edges[-1] + last_width
-        bounds = np.concatenate([ends[:1], edges, ends[1:]])
+        widths = np.diff(edges)
+        first = edges[0] - widths[0]
+        last = edges[-1] + widths[-1]
+        bounds = np.concatenate([[first], edges, [last]])
         return np.asarray((bounds[1:] + bounds[:-1]) / 2)
 
     def bin_of_score(self, scores: Floats, predicted: NDArray[np.bool_] | None) -> Codes:
@@ -75,11 +76,9 @@ class ScoreBins:
         bin_of_score = np.searchsorted(self.edges, np.where(np.isnan(scores), threshold, scores))
         if predicted is None:
             return bin_of_score
-        return np.where(
-            predicted,
-            np.maximum(bin_of_score, self.first_positive),
-            np.minimum(bin_of_score, self.first_positive - 1),
-        )
+        positive = np.maximum(bin_of_score, self.first_positive)
+        negative = np.minimum(bin_of_score, self.first_positive - 1)
+        return np.where(predicted, positive, negative)
 
 
 PREDICTED_LABEL_BINS = ScoreBins(np.zeros(1), 1, None)

@@ -64,7 +64,8 @@ class OperatingPoint:
         for rate in RATES:
             value = getattr(self, rate)
             low, high = self.intervals[rate]
-            lines.append(f"  {rate:<12}{value:.3f}  [{low:.3f}, {high:.3f}]")
+            interval = f"[{low:.3f}, {high:.3f}]"
+            lines.append(f"  {rate:<12}{value:.3f}  {interval}")
         return "\n".join(lines)
 
 

@@ -84,9 +84,10 @@ def make_public_bins(
     n_bins = round(EXTRA_BINS * target_bins(noise, 2 * rare_share * persons))
     n_bins = int(np.clip(n_bins, MIN_SCORE_BINS, MAX_SCORE_BINS))
 
-    negative = np.cumsum(np.bincount(rank, 1 - probabilities))
-    positive = np.cumsum(np.bincount(rank, probabilities))
-    below = np.stack([negative / negative[-1], positive / positive[-1]])
+    weights = np.stack([1 - probabilities, probabilities])
+    sums = np.stack([np.bincount(rank, of_class) for of_class in weights])
+    cumulative = np.cumsum(sums, axis=1)  # (2, n_distinct)
+    below = cumulative / cumulative[:, -1:]
     below = below[:, :-1]  # (2, n_midpoints)
     midpoints = (distinct[1:] + distinct[:-1]) / 2
     mixture = positive_share * below[0] + (1 - positive_share) * below[1]
@@ -101,9 +102,10 @@ def make_public_bins(
     below_knots = np.pad(below[:, inner], ((0, 0), (1, 1)), constant_values=(0, 1))
 
     bin_of_score = np.searchsorted(edges, scores)
-    n_public = np.bincount(bin_of_score, minlength=len(edges) + 1)
-    sums = np.bincount(bin_of_score, scores, minlength=len(edges) + 1)
-    missing = np.full(len(sums), np.nan)
+    n_bins = len(edges) + 1
+    n_public = np.bincount(bin_of_score, minlength=n_bins)
+    sums = np.bincount(bin_of_score, scores, minlength=n_bins)
+    missing = np.full(n_bins, np.nan)
     means = np.divide(sums, n_public, out=missing, where=n_public > 0)
     return PublicEdges(edges, means, PublicCurve(knots, below_knots))
 

@@ -44,8 +44,10 @@ class Candidate:
         """Whether the learner is a `SemiPrivateClassifier`, so one draw can choose its setting."""
         return isinstance(self.learner, SemiPrivateClassifier)
 
-    def with_learner(self, **settings: Any) -> Candidate:
-        """Return a copy of the candidate with some learner parameters replaced."""
+    def with_draw_settings(self, **settings: Any) -> Candidate:
+        """Return the candidate, with parameters replaced if one draw can choose its setting."""
+        if not self.is_semi_private:
+            return self
         return replace(self, learner=clone(self.learner).set_params(**settings))
 
     def assemble(self, steps: list[tuple[str, Any]], learner: Any) -> Any:

@@ -275,12 +275,8 @@ class SemiPrivateSearchCV(
         for candidate in {candidate.features: candidate for candidate in candidates}.values():
             rows.check_steps(candidate)
         ledger.read(len(rows), rows.n_public)
-        candidates = [
-            candidate.with_learner(classes=rows.classes, epsilon=self.epsilon)
-            if candidate.is_semi_private
-            else candidate
-            for candidate in candidates
-        ]
+        draw_settings = {"classes": rows.classes, "epsilon": self.epsilon}
+        candidates = [candidate.with_draw_settings(**draw_settings) for candidate in candidates]
         positions, chosen_by = self._screen(candidates, rows)
         fitted = self._choose_and_fit(candidates, positions, rows, ledger)
         chosen, learner = candidates[fitted.position], fitted.learner

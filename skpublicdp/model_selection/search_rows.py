@@ -114,11 +114,13 @@ class SearchRows:
         self.y = self.classes[self.codes]
         self.described = is_described(X_public)
         self.described_bounds = bounds_of_description(X_public, column_names(roles.table))
-        self.n_public = sum(table.shape[0] for table in roles.public_tables)
+        sizes = [table.shape[0] for table in roles.public_tables]
+        self.n_public = sum(sizes)
         self.labelled = np.flatnonzero(is_labelled)
         if len(self.labelled) < self.n_public and is_unlabelled(self.classes).any():
             # -1 is itself a label and cannot mark unlabelled rows, so no public label is used
-            self.labelled, self.public_codes = self.labelled[:0], self.public_codes[:0]
+            self.labelled = self.labelled[:0]
+            self.public_codes = self.public_codes[:0]
         self.y_public = self._public_labels() if len(self.labelled) else None
         self._cache: dict[tuple[Any, ...], TransformedRows] = {}
 

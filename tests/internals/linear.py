@@ -28,7 +28,6 @@ from skpublicdp.linear.softmax_fit import evidence_variances, fit_labelled_softm
 from skpublicdp.linear.softmax_rows import (
     ResidualTerms,
     class_sums,
-    integer_matrix,
     residual_sums,
 )
 
@@ -56,7 +55,6 @@ __all__ = [
     "fit_labelled_softmax",
     "fit_posterior",
     "integer_coefficients",
-    "integer_matrix",
     "label_sum_sensitivity",
     "label_sums",
     "linear_fit",

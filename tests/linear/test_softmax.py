@@ -19,7 +19,7 @@ from tests.internals.linear import (
     correction_sensitivity,
     evidence_variances,
     fit_labelled_softmax,
-    integer_matrix,
+    integer_coefficients,
     label_sum_sensitivity,
     linear_fit,
     residual_sums,
@@ -42,7 +42,7 @@ def make_terms(encoder, loss, *, length=1.0, factor=1e-6):
     shape = encoder.n_coefficients, loss.n_margins
     direction = np.random.default_rng(2).normal(size=shape)
     with np.errstate(invalid="ignore"):
-        coefficients, exponent = integer_matrix(length * direction, encoder.limit)
+        coefficients, exponent = integer_coefficients(length * direction, encoder.limit)
     return ResidualTerms(loss, coefficients, exponent, factor, encoder.limit)
 
 
