@@ -178,8 +178,6 @@ ALLOWED = {
     ("metrics", "numbers"): [
         (5, "score bins at quantiles of public scores"),
     ],
-    ("metrics", "dense functions"): [
-    ],
     ("query_release", "numbers"): [
         (9, "grid, draws and thresholds of second moments"),
         (1, "units, share of the budget and scales of measured sums"),
@@ -223,8 +221,6 @@ ALLOWED = {
         (11, "a fit with a part of a budget"),
         (6, "linear models are exported as JSON"),
     ],
-    ("linear", "dense functions"): [
-    ],
     ("linear", "numbers"): [
         (32, "linear models of embeddings and of many numbers"),
         (10, "logistic regression of more than two labels"),
@@ -253,8 +249,6 @@ ALLOWED = {
         (60, "a linear model is fitted before boosting of many numbers, and is part of its JSON"),
         (58, "a forest in the default public model, and weights by held-out labels"),
         (6, "few rows per column are not boosted, and a tiny epsilon falls back to trees"),
-    ],
-    ("boosting", "dense functions"): [
     ],
     ("boosting", "internal docstrings"): [
         (1, "receipt lines of a model that was fitted before"),
