@@ -154,6 +154,27 @@ def test_accuracies_of_halfspaces():
             assert_shown(cell.split("/"), found[[0.1, 1.0, 8.0]])
 
 
+def auc_with_private_labels():
+    table = committed("label_privacy").astype({"epsilon": float})
+    return table.set_index(["table", "epsilon", "method"])["auc"].sort_index()
+
+
+def test_auc_with_private_labels():
+    auc = auc_with_private_labels()
+    methods = ["rows", "labels, boosting", "labels, released"]
+    epsilons = (0.1, 0.5, 1.0, 2.0, 4.0, 8.0)
+    for name, (*cells, without) in rows_of("label_privacy", "results").items():
+        for epsilon, cell in zip(epsilons, cells, strict=True):
+            assert_shown(cell.split("/"), auc[name, epsilon][methods])
+        assert_shown([without], [auc[name, np.inf, "no privacy"]])
+
+
+@quote("label_privacy", r"changes by (-\.\d+), (\.\d+) and (-\.\d+) at ε = 0\.1, 0\.5 and 1\.")
+def gains_by_private_labels():
+    means = auc_with_private_labels().unstack().groupby("epsilon").mean()
+    return (means["labels, boosting"] - means["rows"])[[0.1, 0.5, 1.0]]
+
+
 def test_coverage_of_cells():
     table = committed("intervals").set_index(["setting", "value"])
     settings = {
