@@ -14,6 +14,9 @@ from skpublicdp.typing import Codes, Floats, Integers
 
 Objects = NDArray[np.object_]
 
+SINGLE_VALUES = (str, int, float, np.generic, type(None))
+"""Types of values that are neither a range nor a choice, which a query may contain many times."""
+
 CombinedQuery = dict[int, Codes]
 """Codes that satisfy a query, for each restricted column."""
 

@@ -45,6 +45,7 @@ from skpublicdp.query_release.queries.base import (
     one_dimensional_message,
 )
 from skpublicdp.query_release.queries.combined import (
+    SINGLE_VALUES,
     CombinedQuery,
     Objects,
     is_choice,
@@ -436,7 +437,8 @@ class MarginalQueries(QueryClass):
         ):
             return None
         table = object_table(Q, schema)
-        if not any(is_choice(value) or is_range(value) for value in table.ravel()):
+        others = [value for value in table.ravel() if not isinstance(value, SINGLE_VALUES)]
+        if not any(is_choice(value) or is_range(value) for value in others):
             return None
         encode = partial(self._read_cells, schema=schema)
         queries = read_combined(
