@@ -730,7 +730,7 @@ def standard_errors_beside_simpler_models():
 
 @quote(
     "comparison",
-    r"AUC of (\.\d+) and (\.\d+) on two tables of sentences\. .*? rows, has (\.\d+) and (\.\d+)\.",
+    r"AUC of (\.\d+) and (\.\d+) on two tables of sentences\. .*? models has (\.\d+) and (\.\d+)\.",
 )
 def areas_of_two_tables_of_sentences():
     yield from (linear_models(name, UNLABELLED, 0.1)[0] for name in ("sentences", "reviews"))
