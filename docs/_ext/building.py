@@ -36,18 +36,22 @@ SECTIONS = {
 
 SEARCHED = {
     "user_guide/boosting": ("categorical columns", "missing values"),
-    "user_guide/embeddings": ("embedding", "embeddings", "images", "text"),
-    "user_guide/in_service": ("monitor", "monitoring", "threshold"),
+    "user_guide/embeddings": ("embedding", "embeddings", "images", "sentence embeddings", "text"),
+    "user_guide/how_many_public_rows": ("how many public rows", "number of public rows"),
+    "user_guide/in_service": ("deployment", "drift", "monitor", "monitoring", "threshold"),
     "user_guide/large_tables": ("SQL", "database"),
-    "user_guide/pipelines": ("leak", "one-hot encoding"),
+    "user_guide/pipelines": ("grid search", "GridSearchCV", "leak", "one-hot encoding"),
     "user_guide/public_rows": ("no public data",),
-    "user_guide/publish_survey": ("Excel", "survey", "weights"),
-    "user_guide/query_release": ("household", "households", "survey weights", "synthetic data"),
+    "user_guide/publish_survey": ("Excel", "survey", "weights", "xlsx"),
+    "user_guide/query_release": (
+        *("contingency table", "cross table", "crosstab", "household", "households"),
+        *("survey weights", "synthetic data"),
+    ),
     "user_guide/reports": ("model card", "data protection officer"),
     "user_guide/scores": ("AUC", "drift", "monitor", "ROC", "threshold"),
     "user_guide/serving": ("JSON", "latency", "deploy"),
     "user_guide/text_and_codes": ("free text", "text"),
-    "user_guide/why_believe_it": ("audit", "membership inference", "verify"),
+    "user_guide/why_believe_it": ("audit", "membership inference", "run audit", "verify"),
 }
 """Words that readers type into the search, and the pages that answer them."""
 

@@ -117,13 +117,23 @@ def receipt_for_labels(receipt: PrivacyReceipt, rows_per_person: int | None) -> 
 COLUMNS_NOT_PROTECTED = " (columns not protected: "
 """Part of the unit's description if some columns of the private rows are public."""
 
+PUBLIC_COLUMNS = "all private rows have public values of"
+"""Beginning of the assumption of such a receipt, before the names of the columns."""
+
 
 def receipt_with_public_columns(receipt: PrivacyReceipt, names: Sequence[str]) -> PrivacyReceipt:
     """Return the receipt of a release together with exact numbers about some public columns."""
-    columns = ", ".join(names)
-    unit = f"{receipt.unit}{COLUMNS_NOT_PROTECTED}{columns})"
-    assumption = f"the columns {columns} of all private rows are public"
-    return replace(receipt, unit=unit, assumptions=(assumption, *receipt.assumptions))
+    unit, _, earlier = receipt.unit.partition(COLUMNS_NOT_PROTECTED)
+    earlier_names = []
+    if earlier:
+        earlier_names = earlier.removesuffix(")").split(", ")
+    columns = ", ".join(dict.fromkeys([*earlier_names, *names]))
+    unit += f"{COLUMNS_NOT_PROTECTED}{columns})"
+    assumptions = [f"{PUBLIC_COLUMNS} {columns}"]
+    for text in receipt.assumptions:
+        if not text.startswith(PUBLIC_COLUMNS):
+            assumptions.append(text)
+    return replace(receipt, unit=unit, assumptions=tuple(assumptions))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from skpublicdp.query_release.answers import FittedRelease, TableAnswers, by_tab
 from skpublicdp.query_release.marginals.count import Attributes, ravel_codes
 from skpublicdp.query_release.marginals.release import MarginalRelease
 from skpublicdp.query_release.marginals.table import ipf
+from skpublicdp.query_release.marginals.zeros import possible_cells
 from skpublicdp.query_release.queries.base import QueryClass
 from skpublicdp.query_release.ratios import ratios
 from skpublicdp.query_release.synthetic import MIN_SYNTHETIC_MASS, WeightedRows
@@ -72,8 +73,14 @@ def calibrate_release(released: FittedRelease, totals: Mapping[Any, Any]) -> Fit
         tables = [*answers.known.items(), *tables]
         answers = answers.uncalibrated
     known = _with_own_margins(tables)
-    for columns in known:
+    for columns, table in known.items():
         answers.check_released(columns)
+        possible = possible_cells(answers.release.zeros, columns, table.shape)
+        if possible is not None and table[~possible].any():
+            raise ValueError(
+                "The totals are positive in cells that are declared impossible. Correct the "
+                "totals, or release the tables without these zeros."
+            )
     return replace(released, answers=CalibratedAnswers(answers, known))
 
 
@@ -143,19 +150,21 @@ class CalibratedAnswers(TableAnswers):
 
     def _rescale(self, ends: Floats, columns: Attributes, codes: tuple[Integers, ...]) -> Floats:
         """Return the intervals for cells after calibration, given the intervals before."""
+        if columns in self.known:
+            return np.repeat(self.known[columns][codes][:, None], 2, axis=1)
         old = self.uncalibrated.release
         new = self.release
         old_fractions = old.fractions[columns][codes]
         new_fractions = new.fractions[columns][codes]
         old_deviations = old.deviations[columns][codes]
         new_deviations = new.deviations[columns][codes]
-        if columns not in self.known:  # no weighted row is in a cell whose deviation vanishes
-            new_deviations = np.where(new_deviations > 0, new_deviations, old_deviations)
+        # no weighted row is in a cell whose deviation vanishes
+        new_deviations = np.where(new_deviations > 0, new_deviations, old_deviations)
         ratio = ratios(new_deviations, old_deviations, 1.0)
         distances = ratio[:, None] * (ends - old_fractions[:, None])
         rescaled = new_fractions[:, None] + distances
         # a cell that may have been empty may still be, and none exceeds its known margins
-        rescaled[(ends[:, 0] <= 0) & (ratio > 0), 0] = 0
+        rescaled[ends[:, 0] <= 0, 0] = 0
         limits = self._known_margins(columns, codes)
         return np.clip(rescaled, 0, limits[:, None])
 

@@ -22,7 +22,7 @@ def describe_method(name: str, released: FittedRelease, receipt: PrivacyReceipt)
             *_privacy(receipt),
             *_measurements(released, receipt),
             *_columns(released),
-            *_intervals(released),
+            *_intervals(released, receipt),
             f"Software: skpublicdp {package_version()}, {name}.",
         ]
     )
@@ -71,7 +71,8 @@ def _measurements(released: FittedRelease, receipt: PrivacyReceipt) -> Iterator[
     known = getattr(released.answers, "known", {})
     if known:
         totals = [" × ".join(schema.names[position] for position in key) for key in known]
-        yield f"All tables were raked to known totals of {'; '.join(totals)}."
+        source = "counts in the private rows" if receipt.protects == "columns" else "known totals"
+        yield f"All tables were raked to {source} of {'; '.join(totals)}."
 
 
 def _columns(released: FittedRelease) -> Iterator[str]:
@@ -92,13 +93,17 @@ def _columns(released: FittedRelease) -> Iterator[str]:
         yield 'Categories that neither public rows nor types contain were counted as "(other)".'
 
 
-def _intervals(released: FittedRelease) -> Iterator[str]:
+def _intervals(released: FittedRelease, receipt: PrivacyReceipt) -> Iterator[str]:
     """Yield a sentence about the errors that intervals include."""
-    if released.answers.has_intervals:
-        yield (
-            "Intervals account for the noise and for the sampling of rows, which are treated as a "
-            "simple random sample; strata and clusters are not taken into account."
-        )
+    if not released.answers.has_intervals:
+        return
+    if receipt.protects == "columns":
+        yield "Intervals are about the private rows, not about a population."
+        return
+    yield (
+        "Intervals account for the noise and for the sampling of rows, which are treated as a "
+        "simple random sample; strata and clusters are not taken into account."
+    )
 
 
 def _exact(number: float) -> str:

@@ -873,7 +873,9 @@ class PAPQueryRelease(
         from_private_rows : bool, default=False
             Whether the totals were counted in the private rows. In this case, *the columns of the
             totals are not protected*: their values in all private rows must be public. The receipt
-            of the copy states that only the other columns are protected.
+            of the copy states that only the other columns are protected, and its intervals are
+            about the private rows, not about a population. The release must have no weights and no
+            budget.
 
         Returns
         -------
@@ -884,7 +886,9 @@ class PAPQueryRelease(
         Raises
         ------
         ValueError
-            If totals contradict each other, lack cells, or refer to a table that was not released.
+            If totals contradict each other or declared zeros, lack cells, or refer to a table that
+            was not released, or if `from_private_rows` is set for a release with weights or with a
+            budget.
 
         Notes
         -----
@@ -913,6 +917,17 @@ class PAPQueryRelease(
         [0.5025 0.4975 0.     0.    ]
         """
         check_is_fitted(self)
+        if from_private_rows and self.budget is not None:
+            raise ValueError(
+                "from_private_rows requires a release without a budget, because a budget protects "
+                "the columns of the totals as well. Fit again with budget=None, and add the cost "
+                "yourself, or calibrate to totals from another source."
+            )
+        if from_private_rows and self._released.queries.weights is not None:
+            raise ValueError(
+                "from_private_rows requires a release without weights, because totals of weights "
+                "would reveal the weights of private rows. Pass totals from another source."
+            )
         calibrated = copy.copy(self)
         calibrated._released = calibrate_release(self._released, totals)
         calibrated.expected_error_ = calibrated._released.answers.expected_error()

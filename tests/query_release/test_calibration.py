@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from skpublicdp import PAPQueryRelease
+from skpublicdp import PAPQueryRelease, PrivacyBudget
 from skpublicdp.accounting import PrivacyReceipt
 from skpublicdp.query_release import MarginalQueries, StumpQueries
 from tests.internals.query_release import rake_to_margins
@@ -182,7 +182,7 @@ class TestCalibratedRelease:
         receipt = calibrated.privacy_
         assert receipt.unit == "replace one private row (columns not protected: sex)"
         assert receipt.protects == "columns"
-        assert receipt.assumptions[0] == "the columns sex of all private rows are public"
+        assert receipt.assumptions[0] == "all private rows have public values of sex"
         assert "whose public columns are equal" in receipt.in_words()
         assert "some are equal" in str(receipt.to_registry())
         assert (receipt.epsilon, receipt.event) == (
@@ -197,6 +197,37 @@ class TestCalibratedRelease:
             {("sex", "region"): {key[::-1]: 1 for key in equal}}, from_private_rows=True
         )
         assert "columns not protected: region, sex)" in both.privacy_.unit
+        again = calibrated.calibrate({"region": dict.fromkeys(REGIONS, 1)}, from_private_rows=True)
+        assert again.privacy_.unit == "replace one private row (columns not protected: sex, region)"
+        assert len(again.privacy_.assumptions) == len(receipt.assumptions)
+        for source, text in ((calibrated, "not about a population"), (release, "sampling of rows")):
+            assert text in source.describe_method()
+
+    def test_totals_of_private_rows_are_refused_where_they_say_more_than_their_columns(self):
+        rows = population(900, 0).assign(weight=np.arange(900) % 3 + 1.0)
+        settings = {"weights": "weight", "bounds": {"weight": (0, 3)}}
+        weighted = PAPQueryRelease(random_state=0, **settings)
+        budgeted = PAPQueryRelease(budget=PrivacyBudget(9, 1e-5, for_tests=True), random_state=0)
+        for release, columns in ((weighted, rows), (budgeted, rows.drop(columns="weight"))):
+            release.fit(columns, X_public=columns[:90].copy())
+            with pytest.raises(ValueError, match="from_private_rows requires a release without"):
+                release.calibrate({"sex": KNOWN["sex"]}, from_private_rows=True)
+            release.calibrate({"sex": KNOWN["sex"]})
+
+    def test_totals_in_impossible_cells(self):
+        zeros = {"region": "a", "smokes": "yes"}
+        rows = population(900, 0)
+        rows = rows[(rows["region"] != "a") | (rows["smokes"] == "no")]
+        release = PAPQueryRelease(MarginalQueries(zeros=[zeros]), random_state=0)
+        release.fit(rows, X_public=rows[:90].copy())
+        cells = dict.fromkeys(itertools.product(REGIONS, ANSWERS), 1)
+        with pytest.raises(ValueError, match="positive in cells that are declared impossible"):
+            release.calibrate({("region", "smokes"): cells})
+        table = release.calibrate({("region", "smokes"): cells | {("a", "yes"): 0}}).table(
+            ["region", "smokes"]
+        )
+        np.testing.assert_array_equal(table["low"], table["fraction"])
+        np.testing.assert_array_equal(table["high"], table["fraction"])
 
     def test_intervals(self, release):
         calibrated = release.calibrate(KNOWN)

@@ -53,6 +53,7 @@ def allocate_budget(model: MarginalModel, precision: float, power: int) -> Float
     The objective is the sum of the expected posterior variances of all cells, weighted by the
     number of workload marginals that contain the table. A table with the share s has s**power times
     the `precision` of the entire budget: the power is 1 for Gaussian noise and 2 for Laplace noise.
+    The objective depends only on public and released numbers.
     """
     tables = list(model.tables.values())
     n_tables = len(tables)
@@ -490,8 +491,7 @@ def _plan_second_round(
     """Return each table's share of the remaining budget, computed by `allocate_budget`.
 
     Shares are rounded down to multiples of 2^-24. A share is 0 if the required noise would exceed
-    the range of the sampler. The parameters are those of `_plan_first_round`, but the model must be
-    fitted.
+    the range of the sampler. The model must be fitted.
     """
     sensitivity = ledger.for_person(units.sensitivity)
     _, variance = noise_scale(noise, sensitivity)
