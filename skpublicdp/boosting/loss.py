@@ -145,7 +145,7 @@ class Loss(ABC):
     hessian_factor: float = 1.0
     # factor applied to the released hessians (see `ClippedSquaredLoss`)
     hessian_unit: float = 1.0
-    clipping_gain: float = 1.0  # assumed reduction of the noise by clipping residuals
+    clipping_gain: float = 1.0  # effective rows per row, compared with labels (see `COUNT_GAIN`)
     # for labels, the ratio is the scale v, which lies between 1/2 and 1
     # ratio of a gradient's variance to its hessian
     gradient_variance = 0.8
