@@ -45,8 +45,8 @@ NEEDS = {  # what a reader has: what is said there, and what to use
     "labels alone": ("Protect only the labels", "LabelPrivateClassifier"),
     "statistics": ("Publish statistics", "PAPQueryRelease"),
     "synthetic rows": ("Publish synthetic rows", "MarginalQueries"),
-    "no public rows": ("ranges and categories that you know", "describe_columns"),
-    "nothing known": ("nothing is known", "GenericLearnerClassifier"),
+    "no public rows": ("with known ranges and categories", "describe_columns"),
+    "nothing known": ("without any knowledge about the columns", "GenericLearnerClassifier"),
     "hyperparameters": ("Choose hyperparameters", "SemiPrivateSearchCV"),
     "scores": ("Publish an accuracy", "private_scores"),
 }
