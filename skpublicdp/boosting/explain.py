@@ -443,7 +443,9 @@ def merge_bins(groups: list[list[int]], shape: Shape, max_groups: int) -> list[l
     def squared_error(group: list[int]) -> float:
         """Return the weighted squared error of a group about its mean, summed over targets."""
         mass, scores = shape.shares[group], shape.scores[:, group]
-        return float(((scores - (scores @ mass)[:, None] / mass.sum()) ** 2 @ mass).sum())
+        means = (scores @ mass)[:, None] / mass.sum()
+        squares = (scores - means) ** 2
+        return float((squares @ mass).sum())
 
     while len(groups) + len(missing) > max_groups:
         increases = [

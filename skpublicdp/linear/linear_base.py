@@ -296,17 +296,17 @@ class SemiPrivateLinear(
             nothing = np.full(n_margins * n_coefficients, np.nan)
             return nothing, nothing, nothing
         is_constant = np.isinf(self._model.columns.scale)
-        known = np.append(True, ~is_constant)
-        pairs = np.ix_(known, known)
+        is_estimated = np.append(True, ~is_constant)
+        pairs = np.ix_(is_estimated, is_estimated)
         # the intercept is the margin of a row whose columns are all 0
         to_zero = np.eye(n_coefficients)
         to_zero[0, 1:] = np.where(is_constant, 0, -self._centre())
         to_zero = to_zero[pairs]
         covariance = to_zero @ estimate.covariance[pairs] @ to_zero.T
         deviations = np.full(n_coefficients, np.nan)
-        deviations[known] = unit * np.sqrt(np.diag(covariance))
+        deviations[is_estimated] = unit * np.sqrt(np.diag(covariance))
         values = np.full(n_coefficients, np.nan)
-        values[known] = unit * (to_zero @ estimate.coefficients[known])
+        values[is_estimated] = unit * (to_zero @ estimate.coefficients[is_estimated])
         values[0] += self._margin_zero()
         quantiles = t.ppf((1 + level) / 2, estimate.degrees)
         return values, deviations, quantiles * deviations

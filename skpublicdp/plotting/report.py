@@ -327,7 +327,9 @@ def _parameters(receipt: PrivacyReceipt) -> Iterator[tuple[str, str]]:
     yield "ε", f"{receipt.epsilon:g}"
     yield "δ", f"{receipt.delta:g}"
     points = math.ceil(1000 * receipt.risk) / 10  # rounded up
-    yield "risk", f"at most {points:.1f} percentage points over guessing between two persons"
+    alternatives = {"labels": "two labels", "columns": "two persons with equal public columns"}
+    pair = alternatives.get(receipt.protects, "two persons")
+    yield "risk", f"at most {points:.1f} percentage points over guessing between {pair}"
     for name, value in (("ρ of zCDP", receipt.rho), ("μ of GDP", receipt.mu)):
         if math.isfinite(value):
             yield name, f"{value:.4g}"

@@ -133,7 +133,9 @@ def difference(a: Contrast, b: Contrast, correlation: float) -> Contrast:
 
     def distance(first: float, second: float) -> float:
         """Return the distance of an end from the estimate, given those of both answers."""
-        return float(np.sqrt(max(first**2 + second**2 - 2 * correlation * first * second, 0)))
+        product = correlation * first * second
+        square = first**2 + second**2 - 2 * product
+        return float(np.sqrt(max(square, 0)))
 
     estimate = a.estimate - b.estimate
     if np.isnan(estimate):  # a group may be empty

@@ -917,7 +917,7 @@ class PAPQueryRelease(
         [0.5025 0.4975 0.     0.    ]
         """
         check_is_fitted(self)
-        if from_private_rows and self.budget is not None:
+        if from_private_rows and self.privacy_.entry is not None:
             raise ValueError(
                 "from_private_rows requires a release without a budget, because a budget protects "
                 "the columns of the totals as well. Fit again with budget=None, and add the cost "

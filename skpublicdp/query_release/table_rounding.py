@@ -82,10 +82,10 @@ def controlled_rounding(counts: Floats, rows: Integers, columns: Integers) -> In
            [1, 1]])
     """
     sums = _margin_sums(*counts.shape)
-    whole = np.floor(counts).ravel()
-    fractions = counts.ravel() - whole
+    floors = np.floor(counts).ravel()
+    fractions = counts.ravel() - floors
     margins = np.concatenate([rows, columns])
-    missing = margins - sums @ whole
+    missing = margins - sums @ floors
     for is_free in (counts > 0, np.ones(counts.shape, dtype=bool)):
         free = np.flatnonzero(is_free)
         n = len(free)
@@ -95,14 +95,14 @@ def controlled_rounding(counts: Floats, rows: Integers, columns: Integers) -> In
         deviation_cost = np.full(2 * n, DEVIATION_COST)
         cost = np.concatenate([1 - 2 * fractions[free], deviation_cost])
         unlimited = np.full(n, np.inf)
-        high = np.concatenate([np.ones(n), unlimited, whole[free]])
+        high = np.concatenate([np.ones(n), unlimited, floors[free]])
         low = np.zeros(3 * n)
         bounds = np.column_stack([low, high])
         solution = linprog(cost, A_eq=constraints, b_eq=missing, bounds=bounds, method="highs-ds")
         if solution.success:
             steps = np.rint(solution.x).astype(np.int64)
             up, further, down = np.split(steps, 3)
-            rounded = whole.astype(np.int64)
+            rounded = floors.astype(np.int64)
             rounded[free] += up + further - down
             return rounded.reshape(counts.shape)
     raise AssertionError("margins with equal sums always have a table")

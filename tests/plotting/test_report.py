@@ -22,6 +22,7 @@ import skpublicdp
 from skpublicdp import (
     GenericLearnerClassifier,
     LabelBoostClassifier,
+    LabelPrivateClassifier,
     PAPQueryRelease,
     PPMHalfspaceClassifier,
     PrivacyBudget,
@@ -187,6 +188,19 @@ def test_every_estimator_has_a_page_of_its_own(kind, tmp_path):
     assert str(SEED) not in text
     # the same page again
     assert report(estimator, str(tmp_path / "again.html")).read_text(encoding="utf-8") == text
+
+
+@quiet
+def test_the_risk_names_what_the_attacker_guesses_between(tmp_path):
+    X = pd.DataFrame({"sex": ["f", "m"] * 150, "ill": ["no", "no", "yes"] * 100})
+    release = PAPQueryRelease(random_state=0).fit(X, X_public=X[:50].copy())
+    partly = release.calibrate({"sex": {"f": 1, "m": 1}}, from_private_rows=True)
+    labels = LabelPrivateClassifier(LogisticRegression(), random_state=0)
+    labels.fit(np.arange(300.0)[:, None], X["ill"])
+    pairs = {"two persons with equal public columns": partly, "two labels": labels}
+    for pair, model in ({"two persons": release} | pairs).items():
+        text = report(model, tmp_path / "card.html").read_text(encoding="utf-8")
+        assert f"points over guessing between {pair}</td>" in text
 
 
 @quiet
