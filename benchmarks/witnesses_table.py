@@ -157,7 +157,7 @@ CALLS = "sys.setprofile"
 """Tool that counts the calls of a fit."""
 
 RATIO, MEMORY = "ratio of median times, and p value", "peak MiB"
-"""Measures of fits to two datasets, of which the page shows the largest difference."""
+"""Measures of fits to two datasets. The page shows the largest difference."""
 
 
 class Kind(NamedTuple):

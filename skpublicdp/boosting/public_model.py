@@ -181,7 +181,7 @@ class PublicModelMixin:
 
 
 def known_facts(label_assumption: str) -> str:
-    """Return the line of a receipt about public facts, of which one may be about the labels."""
+    """Return the receipt's line about public facts, given what is assumed of the labels."""
     facts = "the number of private rows and the types of the columns"
     if label_assumption:
         facts = f"the number of private rows, the types of the columns and {label_assumption}"
