@@ -20,6 +20,8 @@ threadpool_limits(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+collect_ignore = ["docs/conf.py"]  # imports Sphinx, which only the site needs
+
 _n_cases = Counter()  # cases collected so far of each test
 
 
