@@ -4,7 +4,7 @@ from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.conformal import ConformalClassifier, ConformalRegressor
 from skpublicdp.label_boost import LabelBoostClassifier
-from skpublicdp.label_privacy import LabelPrivateClassifier
+from skpublicdp.label_privacy import LabelPrivateClassifier, PrivateColumnsClassifier
 from skpublicdp.linear import SemiPrivateLinearRegression, SemiPrivateLogisticRegression
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.preprocessing import PublicFit
@@ -30,6 +30,7 @@ __all__ = [
     "PAPQueryRelease",
     "PPMHalfspaceClassifier",
     "PrivacyBudget",
+    "PrivateColumnsClassifier",
     "PrivateSelectionClassifier",
     "PrivateVotesClassifier",
     "PublicFit",

@@ -136,6 +136,25 @@ def receipt_with_public_columns(receipt: PrivacyReceipt, names: Sequence[str]) -
     return replace(receipt, unit=unit, assumptions=tuple(assumptions))
 
 
+def receipt_for_private_columns(
+    receipt: PrivacyReceipt, names: Sequence[str], model_lines: Iterable[str]
+) -> PrivacyReceipt:
+    """Return the receipt of a fit that protects some columns only, and whose labels are public.
+
+    `model_lines` contains the assumptions about the model of the public columns, which replace
+    those of the private estimator about its public model.
+    """
+    columns = ", ".join(names)
+    assumptions = [f"all columns but {columns} are public in all rows, and so are the labels"]
+    assumptions += model_lines
+    for text in receipt.assumptions:
+        if not text.startswith("public_model"):
+            assumptions.append(text)
+    unit = receipt.unit.replace(REPLACE_ONE, REPLACE_ROW)
+    unit += f"{COLUMNS_NOT_PROTECTED}all but {columns})"
+    return replace(receipt, unit=unit, assumptions=tuple(assumptions))
+
+
 @dataclass(frozen=True)
 class Mechanism:
     """One use of the private rows.
@@ -485,7 +504,7 @@ class PrivacyReceipt:
         """What is protected of each private row: "rows", "labels", "features" or "columns".
 
         The value is "labels" if all features are public, "features" if no label is protected, and
-        "columns" if some columns of a release are public.
+        "columns" if some columns are public.
         """
         if COLUMNS_NOT_PROTECTED in self.unit:
             return "columns"

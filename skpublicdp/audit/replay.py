@@ -124,8 +124,9 @@ def _check_row_order(
     Sums of integers do not depend on the order of rows, whereas sums of floats may.
     """
     depends_on_order = verifier.domain.ordered or verifier.domain.rows_per_person
-    # released labels are listed in the order of the rows, whose features are public
-    if _has_random_roles(recorder) or depends_on_order or verifier.protects_labels:
+    # what is released of public values is listed in the order of the rows
+    has_public_values = verifier.protects != "rows"
+    if _has_random_roles(recorder) or depends_on_order or has_public_values:
         return
     reversed_recorder, reversed_fit = verifier.replay(recorder.outcomes, base[::-1])
     losses = PrivacyLosses()

@@ -82,7 +82,8 @@ class Verifier:
     ) -> None:
         self.domain, self.max_fits = domain, max_fits
         self.claimed: tuple[float, float] | None = None
-        self.protects_labels = False  # of the receipt
+        # what each private row is protected against, according to the receipt
+        self.protects = "rows"
         self.witness = ""
         self.n_sets = self.n_pairs = 0
         self._make, self._fit_params, self._look = make_estimator, fit_params, look
@@ -172,7 +173,7 @@ class Verifier:
         """Store the claim of a receipt, and compare it with its event and with the parameters."""
         epsilon, delta = float(receipt.epsilon), float(receipt.delta)
         self.claimed = epsilon, delta
-        self.protects_labels = receipt.protects == "labels"
+        self.protects = receipt.protects
         for losses in smallest_losses(receipt.event, pure=not delta):
             event_epsilon = losses.epsilon(delta_with_tolerance(losses, delta))
             if event_epsilon > epsilon * (1 + FLOAT_TOLERANCE):
@@ -201,7 +202,10 @@ class Verifier:
             return
         for accountant in ("auto", "pure"):
             epsilon, delta = (exact_fraction(claimed) for claimed in self.claimed)
-            protects = "labels" if self.protects_labels else "rows"
+            protects: Any = "labels" if self.protects == "labels" else "rows"
+            if columns := self._parameters().get("private_columns"):
+                # the columns of an array are called x0, x1 and so on
+                protects = [c if isinstance(c, str) else f"x{c}" for c in columns]
             budget = PrivacyBudget(
                 2 * epsilon + 1,
                 2 * delta,

@@ -1,5 +1,6 @@
-"""Classifiers under label differential privacy: features are public, and labels are private."""
+"""Classifiers of rows of which some values are public: all features, or the label and columns."""
 
 from skpublicdp.label_privacy.classifier import LabelPrivateClassifier
+from skpublicdp.label_privacy.private_columns import PrivateColumnsClassifier
 
-__all__ = ["LabelPrivateClassifier"]
+__all__ = ["LabelPrivateClassifier", "PrivateColumnsClassifier"]

@@ -212,14 +212,7 @@ class LabelPrivateClassifier(
         if self.budget is not None:
             self.budget.check_protects_labels()
         require_target(self, y)
-        is_private = _is_private(self.estimator)
-        if is_private and "estimator" in self.estimator.get_params(deep=False):
-            raise ValueError(
-                "A private estimator must not contain another estimator; got "
-                f"{type(self.estimator).__name__}. Use one of SemiPrivateBoostingClassifier, "
-                "SemiPrivateLogisticRegression and SemiPrivateClassifier."
-            )
-        if is_private:
+        if is_private_classifier(self.estimator):
             self._fit_private_estimator(X, y, groups)
         else:
             check_not_private(self.estimator)
@@ -322,7 +315,7 @@ class LabelPrivateClassifier(
     def __sklearn_tags__(self) -> Any:
         """Return the tags, with the estimator's input tags."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = _is_private(self.estimator)
+        tags.classifier_tags.multi_class = is_private_classifier(self.estimator)
         if hasattr(self.estimator, "__sklearn_tags__"):
             tags.input_tags = get_tags(self.estimator).input_tags
         return tags
@@ -344,7 +337,18 @@ def release_labels(codes: Codes, ledger: Ledger) -> Codes:
     return (noisy.values >= 1).astype(np.intp)
 
 
-def _is_private(estimator: Any) -> bool:
-    """Return whether an estimator is a private classifier that accepts public rows."""
+def is_private_classifier(estimator: Any) -> bool:
+    """Indicate whether an estimator is a private classifier that accepts public rows.
+
+    Raise ValueError if it is one, but contains another estimator.
+    """
     is_private = getattr(estimator, "protects_all_rows", False) is True
-    return is_private and has_fit_parameter(estimator, "X_public")
+    if not is_private or not has_fit_parameter(estimator, "X_public"):
+        return False
+    if "estimator" in estimator.get_params(deep=False):
+        raise ValueError(
+            "A private estimator must not contain another estimator; got "
+            f"{type(estimator).__name__}. Use one of SemiPrivateBoostingClassifier, "
+            "SemiPrivateLogisticRegression and SemiPrivateClassifier."
+        )
+    return True

@@ -6,15 +6,17 @@ Proofs: docs/proofs/budgets.md.
 from __future__ import annotations
 
 import atexit
+import json
 import math
 import os
 import sqlite3
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
 from fractions import Fraction
+from html import escape
 from numbers import Real
 from pathlib import Path
 from typing import Any, Self, overload
@@ -114,10 +116,12 @@ class PrivacyBudget:
         the sum of all μ²; or a split of ε, in which k sixteenths cover the ε of fits without noise
         and the remainder covers the μ² of fits with noise. Fits for which only (ε, δ) is known
         share a tenth of δ.
-    protects : {"rows", "labels"}, default="rows"
+    protects : {"rows", "labels"} or list of str, default="rows"
         What the budget protects of each private row. A budget for ``"labels"`` also admits fits
-        that treat the features of all rows as public, such as `LabelPrivateClassifier`. Its total
-        then holds for the labels alone. The default refuses these fits.
+        that treat the features of all rows as public, such as `LabelPrivateClassifier`. A budget
+        for a list of columns also admits fits for which all these columns are private, and any
+        others are public, such as `PrivateColumnsClassifier`. Its total then holds for the labels
+        or for these columns alone. The default refuses these fits.
     for_tests : bool, default=False
         Whether to accept any number of fits with a `random_state`. If False, a second seeded fit is
         refused, because two fits with the same seed share their noise, which cancels in the
@@ -170,7 +174,7 @@ class PrivacyBudget:
         *,
         path: str | os.PathLike[str] | None = None,
         accountant: str = "auto",
-        protects: str = "rows",
+        protects: str | Sequence[str] = "rows",
         for_tests: bool = False,
     ) -> None:
         if not _is_number(epsilon) or not 0 < epsilon < math.inf:
@@ -180,8 +184,12 @@ class PrivacyBudget:
             raise ValueError(f"accountant must be one of {ACCOUNTANTS}; got {accountant!r}.")
         if not delta and accountant in ("zcdp", "gdp"):
             raise ValueError(f"accountant={accountant!r} requires a positive delta.")
-        if protects not in ("rows", "labels"):
-            raise ValueError(f"protects must be 'rows' or 'labels'; got {protects!r}.")
+        is_list = isinstance(protects, list | tuple) and all(map(_is_text, protects))
+        if protects not in ("rows", "labels") and not (is_list and protects):
+            raise ValueError(
+                "protects must be 'rows', 'labels' or a list of names of columns; got "
+                f"{protects!r}."
+            )
         if not isinstance(for_tests, bool):
             raise ValueError(f"for_tests must be True or False; got {for_tests!r}.")
         self._filter = Filter(
@@ -192,8 +200,9 @@ class PrivacyBudget:
             handle, path = tempfile.mkstemp(prefix="privacy-budget-", suffix=".sqlite")
             os.close(handle)
             atexit.register(_remove_file, path, os.getpid())
+        stored = protects if isinstance(protects, str) else json.dumps(sorted(set(protects)))
         self._file = BudgetFile.open(
-            str(Path(path).resolve()), self._filter, protects=protects, for_tests=for_tests
+            str(Path(path).resolve()), self._filter, protects=stored, for_tests=for_tests
         )
         self._check_running_totals()
 
@@ -213,9 +222,10 @@ class PrivacyBudget:
         return self._filter.accountant
 
     @property
-    def protects(self) -> str:
-        """What the budget protects of each private row, "rows" or "labels"."""
-        return self._file.protects
+    def protects(self) -> str | list[str]:
+        """What the budget protects of each private row: "rows", "labels" or a list of columns."""
+        stored = self._file.protects
+        return json.loads(stored) if stored.startswith("[") else stored
 
     @property
     def for_tests(self) -> bool:
@@ -265,21 +275,40 @@ class PrivacyBudget:
         budget.__dict__.update(self.__dict__, _group=name)
         return budget
 
+    @property
+    def _protected(self) -> str:
+        """What the budget protects, in words."""
+        if self.protects == "rows":
+            return "whole rows"
+        return "labels" if self.protects == "labels" else f"the columns {', '.join(self.protects)}"
+
     def check_protects_labels(self) -> None:
         """Raise PrivacyBudgetError unless the budget admits fits that protect labels alone."""
         if self.protects != "labels":
             raise PrivacyBudgetError(
-                "This fit protects only the labels of private rows, but its budget protects whole "
-                "rows, so their costs do not add up. Use PrivacyBudget(..., protects='labels'), "
-                "whose total holds for labels alone."
+                "This fit protects only the labels of private rows, but its budget protects "
+                f"{self._protected}, so their costs do not add up. Use PrivacyBudget(..., "
+                "protects='labels'), whose total holds for labels alone."
+            )
+
+    def check_protects_columns(self, private: Sequence[str]) -> None:
+        """Raise PrivacyBudgetError unless all columns that the budget protects are `private`."""
+        is_for_columns = not isinstance(self.protects, str)
+        if not is_for_columns or not set(self.protects) <= set(private):
+            raise PrivacyBudgetError(
+                f"This fit protects only the columns {', '.join(private)} of private rows, but its "
+                f"budget protects {self._protected}, so their costs do not add up. Use "
+                f"PrivacyBudget(..., protects={list(private)!r}), whose total holds for these "
+                "columns alone."
             )
 
     def check_protects_features(self) -> None:
-        """Raise PrivacyBudgetError if the total holds for labels, and a fit protects no labels."""
-        if self.protects == "labels":
+        """Raise PrivacyBudgetError if a fit that protects no labels does not suit the total."""
+        if self.protects != "rows":
             raise PrivacyBudgetError(
-                "This budget protects the labels of private rows, but this fit protects their "
-                "features only. Use a budget with protects='rows'."
+                f"This budget protects {self._protected} of private rows, but this fit protects "
+                "their features only, and its labels may be a protected column. Use a budget with "
+                "protects='rows'."
             )
 
     def check(self, event: Event, *, seeded: bool = False) -> None:
@@ -465,7 +494,7 @@ class PrivacyBudget:
 
     def __repr__(self) -> str:
         tests = ", for_tests=True" if self.for_tests else ""
-        protects = ", protects='labels'" if self.protects == "labels" else ""
+        protects = "" if self.protects == "rows" else f", protects={self.protects!r}"
         group = f", group={self._group!r}" if self._group else ""
         return (
             f"PrivacyBudget(epsilon={self.epsilon:g}, delta={self.delta:g}, "
@@ -477,7 +506,7 @@ class PrivacyBudget:
         header = ("entry", "time (UTC)", "who", "private rows", "group")
         rows = ((e.number, e.time, e.who, e.n_rows, e.group or "") for e in self.ledger)
         tests = " For tests only: it gives no protection." if self.for_tests else ""
-        scope = " of labels" if self.protects == "labels" else ""
+        scope = "" if self.protects == "rows" else f" of {escape(self._protected)}"
         terms = f"ε = {self.epsilon:g}, δ = {self.delta:g}"
         return (
             f"<div><p><b>Privacy budget{scope}: {terms}.{tests}</b> "

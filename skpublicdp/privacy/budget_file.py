@@ -68,7 +68,8 @@ class BudgetFile:
 
     path: str  # absolute path
     identity: str  # random identifier of the file, used to detect that the file has been replaced
-    protects: str = "rows"  # what the budget protects of a private row, "rows" or "labels"
+    # what the budget protects of a private row: "rows", "labels" or a JSON list of columns
+    protects: str = "rows"
     for_tests: bool = False  # whether the budget accepts any number of seeded fits
 
     @classmethod
@@ -83,8 +84,9 @@ class BudgetFile:
             Absolute path.
         cap : Filter
             The total (ε, δ) and the accountant.
-        protects : {"rows", "labels"}
-            What the budget protects of a private row.
+        protects : str
+            What the budget protects of a private row: ``"rows"``, ``"labels"`` or a JSON list of
+            columns.
         for_tests : bool
             Whether the budget accepts any number of seeded fits.
         """

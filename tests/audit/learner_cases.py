@@ -49,6 +49,7 @@ from tests.audit.case import (
 )
 from tests.audit.subjects import (
     CarelessClassifier,
+    ColumnOfFixedRows,
     LabelsOfFixedRows,
     RiskScore,
     RowSampledBoosting,
@@ -478,5 +479,23 @@ def label_privacy_cases() -> list[Case]:
         Case(
             f"{name}, private estimator", lambda: LabelsOfFixedRows(private, **settings),
             rows, 3, labels=LABELS,
+        ),
+    ]  # fmt: skip
+
+
+def private_column_cases() -> list[Case]:
+    """Return the audit cases of a private column of rows whose labels are public."""
+    name, tree = "PrivateColumnsClassifier", DecisionTreeClassifier(max_depth=1, random_state=0)
+    settings: dict[str, Any] = {"private_columns": ["x"], "public_model": tree, "epsilon": 2}
+    public: dict[str, Any] = {"fit_params": {"X_public": PUBLIC_LINE}}
+    rule, boosting = SemiPrivateClassifier(Stumps()), SemiPrivateBoostingClassifier()
+    return [
+        Case(name, lambda: ColumnOfFixedRows(rule, **settings), LINE, 3, **public),
+        Case(
+            f"{name}, persons", lambda: ColumnOfFixedRows(rule, **settings, max_rows_per_group=2),
+            BITS, 1, rows_per_person=2, **public,
+        ),
+        Case(
+            f"{name}, boosting", lambda: ColumnOfFixedRows(boosting, **settings), BITS, 3, **public
         ),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skpublicdp import LabelPrivateClassifier
+from skpublicdp import LabelPrivateClassifier, PrivateColumnsClassifier
 from skpublicdp.accounting import Steps
 from skpublicdp.boosting import SemiPrivateBoostingClassifier
 from skpublicdp.data import open_rows
@@ -96,6 +96,25 @@ class LabelsOfFixedRows(LabelPrivateClassifier):
     def fit(self, X: Any, y: Any, *, groups: Any = None) -> Any:
         """Fit to the fixed features. Only the number of rows of `X` is used."""
         return super().fit(self.FEATURES[: len(X)], y, groups=groups)
+
+
+class ColumnOfFixedRows(PrivateColumnsClassifier):
+    """Classifier of three rows with a public column and label, so that neighbours differ in "x"."""
+
+    PUBLIC, LABELS = [0.0, 1.0, 2.0], [0, 1, 1]
+
+    def fit(self, X: Any, y: Any = None, *, X_public: Any = None, groups: Any = None) -> Any:
+        """Fit to the private column `X` and the fixed values, and ignore `y`."""
+        n = len(X)
+        frame, public = self._frame(X, self.PUBLIC[:n]), self._frame(X_public, self.PUBLIC)
+        return super().fit(frame, self.LABELS[:n], X_public=public, groups=groups)
+
+    def _delegate(self, method: str, X: Any) -> Any:
+        """Predict rows with the first public value."""
+        return super()._delegate(method, self._frame(X, self.PUBLIC[:1] * len(X)))
+
+    def _frame(self, X: Any, public: Any) -> Any:
+        return pd.DataFrame({"public": public, "x": np.asarray(X)[:, 0]})
 
 
 class RiskScore(ClassifierMixin, BaseEstimator):
