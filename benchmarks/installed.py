@@ -31,7 +31,7 @@ for name in skpublicdp.__all__:
     made = getattr(skpublicdp, name)
     if name in ("PrivacyBudget", "__version__"):
         continue
-    if name in ("ConformalClassifier", "ConformalRegressor", "LabelPrivateClassifier"):
+    if name.startswith(("Conformal", "LabelPrivate", "PrivateColumns")):
         continue
     arguments = {"SemiPrivateSearchCV": [skpublicdp.SemiPrivateClassifier(), {"alpha": [0.1, 0.2]}]}
     settings = {
@@ -52,6 +52,7 @@ skpublicdp.ConformalRegressor(learner).fit(X[200:], y[200:])
 classifier = skpublicdp.SemiPrivateLogisticRegression().fit(X[:200], y[:200])
 skpublicdp.ConformalClassifier(classifier).fit(X[200:], y[200:])
 skpublicdp.LabelPrivateClassifier(classifier).fit(X, y)
+skpublicdp.PrivateColumnsClassifier(classifier, private_columns=[0]).fit(X, y, X_public=X_public)
 
 budget = skpublicdp.PrivacyBudget(3.0, 1e-5)
 model = skpublicdp.SemiPrivateBoostingClassifier(budget=budget)

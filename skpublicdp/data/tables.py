@@ -448,6 +448,25 @@ def pick_column(table: Any, position: int) -> Any:
     return nw.to_native(to_narwhals(table)[:, position], pass_through=True)
 
 
+def add_numbers(table: Any, names: Sequence[str], numbers: Mapping[str, NDArray[Any]]) -> Any:
+    """Return a table with further columns of numbers, and with other names of its own columns.
+
+    Arrays have no names. An array that contains other values than numbers has dtype object.
+    """
+    if isinstance(table, np.ndarray):
+        is_numeric = table.dtype.kind in "biuf"
+        values = table.astype(np.float64 if is_numeric else object)
+        return np.column_stack([values, *numbers.values()])
+    frame = to_narwhals(table)
+    new_names = dict(zip(frame.columns, names, strict=True))
+    frame = frame.rename(new_names)
+    library = frame.implementation
+    for name, values in numbers.items():
+        column = nw.new_series(name, values, nw.Float64, backend=library)
+        frame = frame.with_columns(column)
+    return frame.to_native()
+
+
 def concatenate_tables(tables: Sequence[Any]) -> Any:
     """Concatenate the rows of arrays, or of frames or series from the same library."""
     if len(tables) == 1:

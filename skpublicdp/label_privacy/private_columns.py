@@ -7,17 +7,10 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any, Self
 
-import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    MetaEstimatorMixin,
-    clone,
-    is_classifier,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -50,7 +43,7 @@ from skpublicdp.data.schema import (
     column_position,
     frame_labels,
 )
-from skpublicdp.data.tables import Table, pick_columns, take_rows, to_narwhals
+from skpublicdp.data.tables import Table, add_numbers, pick_columns, take_rows
 from skpublicdp.data.validation import read_table
 from skpublicdp.label_privacy.classifier import is_private_classifier
 from skpublicdp.privacy.ledger import Ledger
@@ -58,8 +51,7 @@ from skpublicdp.rules.population_guarantee import no_guarantee
 from skpublicdp.typing import Codes, Floats
 
 SCORE_NAME = "public score"
-"""Name of the columns with the scores of the public columns, followed by a number if there are
-several."""
+"""Beginning of the names of the columns with scores, which end with a number."""
 
 SCORES_DEPEND_ON_EACH_OTHER = (
     "The scores of the public columns are fitted to the labels of all rows, so rows are not "
@@ -112,7 +104,7 @@ class PrivateColumnsClassifier(
     budget : PrivacyBudget, default=None
         Budget from which the cost of each fit is deducted, created with ``protects=[...]``, the
         names of columns that are all private here. If the budget is insufficient, `fit` raises an
-        error before reading any row.
+        error before any private column is used.
 
     Attributes
     ----------
@@ -140,21 +132,22 @@ class PrivateColumnsClassifier(
     Notes
     -----
     Neighbouring data sets differ in the private columns of one row (or person), and have the same
-    public columns and labels. *Nothing is protected about these*, nor about what they reveal of the
-    private columns: the fitted model contains values of public columns. Such columns are also
-    called known features, and the others sensitive features [1]_. The fit has the ε and δ of the
-    private estimator (docs/proofs/label_privacy.md, Theorem 6).
+    public columns and labels [1]_. *Nothing is protected about these*, nor about what they reveal
+    of the private columns: anybody may know them, and the fitted model contains values of them.
+    The labels must not be made from a private column. The fit has the ε and δ of the private
+    estimator (docs/proofs/label_privacy.md, Theorem 6).
 
-    Rows are shuffled first, so that their order may depend on private columns.
+    The rows are shuffled first, so their order may depend on private columns.
 
-    The score of a row that is fitted comes from a model of other rows: the rows are divided into
-    five folds, and each fold is predicted by a model of the other four. For more than two labels,
-    there is one score for each label.
+    The score of a row of the fit comes from a model of other rows: the rows are divided into five
+    folds, and each fold is predicted by a model of the other four. For more than two labels, there
+    is one score for each label. The private estimator reads the private columns in their order,
+    and then the scores.
 
     References
     ----------
-    .. [1] B. Ghazi, C. Guzmán, P. Kamath, R. Kumar and P. Manurangsi (2024). Differentially private
-       optimization with sparse gradients and semi-sensitive features.
+    .. [1] Z. Shen, A. Krishnaswamy, J. Kulkarni and K. Munagala (2023). Classification with
+       partially private features. arXiv:2312.07583.
 
     Examples
     --------
@@ -340,7 +333,7 @@ class PrivateColumnsClassifier(
         if self.random_state is not None:
             settings["random_state"] = self.random_state
         if self._margins is not None and "public_model" in self.estimator.get_params(deep=False):
-            settings["public_model"] = ScoreModel(self.classes_)
+            settings["public_model"] = _ScoreModel(self.classes_)
         return settings
 
     def _public_columns(self, table: Table) -> Table:
@@ -357,18 +350,9 @@ class PrivateColumnsClassifier(
 
     def _scored(self, table: Table, scores: Floats) -> Any:
         """Return the private columns and the scores, in a container like that of `table`."""
-        columns = pick_columns(table.native, self._positions)
-        if not table.is_frame:
-            dtype = np.float64 if columns.dtype.kind in "biuf" else object
-            return np.column_stack([columns.astype(dtype), scores])
-        frame = to_narwhals(columns)
-        names = dict(zip(frame.columns, self.private_columns_, strict=True))
-        frame = frame.rename(names)
-        for number, score in enumerate(scores.T):
-            name = f"{SCORE_NAME} {number}"
-            series = nw.new_series(name, score.copy(), nw.Float64, backend=frame.implementation)
-            frame = frame.with_columns(series)
-        return frame.to_native()
+        columns = {f"{SCORE_NAME} {i}": score.copy() for i, score in enumerate(scores.T)}
+        private = pick_columns(table.native, self._positions)
+        return add_numbers(private, self.private_columns_, columns)
 
     def _public_rows(self, public: Table, X_public: Any, names: Sequence[str]) -> Any:
         """Return public rows for the private estimator. Descriptions remain marked as such."""
@@ -404,7 +388,7 @@ class PrivateColumnsClassifier(
         return tags
 
 
-class ScoreModel(ClassifierMixin, BaseEstimator):
+class _ScoreModel(ClassifierMixin, BaseEstimator):
     """Model whose probabilities are those of the scores, which are the last columns of a row."""
 
     def __init__(self, classes: NDArray[Any]) -> None:
@@ -424,14 +408,17 @@ class ScoreModel(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each label, shape (n, n_classes)."""
-        table, n_classes = Table(X), len(self.classes)
-        n_scores = 1 if n_classes == 2 else n_classes
-        last = range(table.shape[1] - n_scores, table.shape[1])
-        scores = [np.asarray(table.column(position), dtype=np.float64) for position in last]
-        if n_classes == 2:
-            p = expit(scores[0])
+        table = Table(X)
+        n, n_columns = table.shape
+        is_binary = len(self.classes) == 2
+        n_scores = 1 if is_binary else len(self.classes)
+        scores = np.empty((n, n_scores))
+        for i in range(n_scores):
+            scores[:, i] = table.column(n_columns - n_scores + i)
+        if is_binary:
+            p = expit(scores[:, 0])
             return np.column_stack([1 - p, p])
-        return softmax(np.column_stack(scores), axis=1)
+        return softmax(scores, axis=1)
 
 
 def _positions_of(columns: Sequence[Any], table: Table) -> list[int]:

@@ -490,7 +490,7 @@ def private_column_cases() -> list[Case]:
     public: dict[str, Any] = {"fit_params": {"X_public": PUBLIC_LINE}}
     rule, boosting = SemiPrivateClassifier(Stumps()), SemiPrivateBoostingClassifier()
     return [
-        Case(name, lambda: ColumnOfFixedRows(rule, **settings), LINE, 3, **public),
+        Case(name, lambda: ColumnOfFixedRows(rule, **settings), BITS, 6, **public),
         Case(
             f"{name}, persons", lambda: ColumnOfFixedRows(rule, **settings, max_rows_per_group=2),
             BITS, 1, rows_per_person=2, **public,

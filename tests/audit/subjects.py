@@ -99,14 +99,17 @@ class LabelsOfFixedRows(LabelPrivateClassifier):
 
 
 class ColumnOfFixedRows(PrivateColumnsClassifier):
-    """Classifier of three rows with a public column and label, so that neighbours differ in "x"."""
+    """Classifier of six rows with a public column and label, so that neighbours differ in "x".
 
-    PUBLIC, LABELS = [0.0, 1.0, 2.0], [0, 1, 1]
+    More rows than folds are needed for their order to have an effect.
+    """
+
+    PUBLIC, LABELS = [0.0, 1.0, 2.0, 0.5, 1.5, 2.5], [0, 1, 1, 1, 0, 1]
 
     def fit(self, X: Any, y: Any = None, *, X_public: Any = None, groups: Any = None) -> Any:
         """Fit to the private column `X` and the fixed values, and ignore `y`."""
         n = len(X)
-        frame, public = self._frame(X, self.PUBLIC[:n]), self._frame(X_public, self.PUBLIC)
+        frame, public = self._frame(X, self.PUBLIC[:n]), self._frame(X_public, self.PUBLIC[:3])
         return super().fit(frame, self.LABELS[:n], X_public=public, groups=groups)
 
     def _delegate(self, method: str, X: Any) -> Any:

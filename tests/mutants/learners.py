@@ -324,6 +324,23 @@ MUTANTS = (
         ("LabelPrivateClassifier, private estimator",),
     ),
     Mutant(
+        "a public model of private columns",
+        LEAK,
+        "label_privacy/private_columns.py",
+        "if i not in self._positions]",
+        "if i in self._positions]",
+        ("PrivateColumnsClassifier",),
+    ),
+    Mutant(
+        "rows in the order of a private column",
+        STRUCTURE,
+        "label_privacy/private_columns.py",
+        "        table, codes = table.take(order)",
+        "        order = np.argsort(table.column(self._positions[0]).astype(str), kind='stable')\n"
+        "        table, codes = table.take(order)",
+        ("PrivateColumnsClassifier",),
+    ),
+    Mutant(
         "candidates fitted to private rows",
         STRUCTURE,
         "rules/private_selection.py",

@@ -62,7 +62,9 @@ def learner(**settings):
 
 def estimators():
     found = [getattr(skpublicdp, name) for name in skpublicdp.__all__ if name[0].isupper()]
-    return [one for one in found if "budget" in one.__init__.__code__.co_varnames]
+    found = [one for one in found if "budget" in one.__init__.__code__.co_varnames]
+    # reads the names of columns first, which its budget protects
+    return [one for one in found if one.__name__ != "PrivateColumnsClassifier"]
 
 
 @pytest.mark.parametrize("kind", estimators(), ids=lambda kind: kind.__name__)

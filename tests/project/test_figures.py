@@ -32,6 +32,7 @@ GUIDES = (
         "your_own_class",
         "your_own_classifier",
         "label_privacy",
+        "private_columns",
         "theory",
         "faq",
         "how_many_public_rows",
@@ -173,6 +174,30 @@ def test_auc_with_private_labels():
 def gains_by_private_labels():
     means = auc_with_private_labels().unstack().groupby("epsilon").mean()
     return (means["labels, boosting"] - means["rows"])[[0.1, 0.5, 1.0]]
+
+
+def auc_with_private_columns():
+    table = committed("private_columns").astype({"epsilon": float})
+    return table.set_index(["table", "epsilon", "method"])["auc"].sort_index()
+
+
+def test_auc_with_private_columns():
+    auc = auc_with_private_columns()
+    methods = ["rows", "private columns", "private columns, linear"]
+    epsilons = (0.1, 0.5, 1.0, 8.0)
+    for name, (public, *cells, without) in rows_of("private_columns", "results").items():
+        for epsilon, cell in zip(epsilons, cells, strict=True):
+            assert_shown(cell.split("/"), auc[name, epsilon][methods])
+        assert_shown([public, without], auc[name, np.inf][["public columns", "no privacy"]])
+
+
+@quote(
+    "private_columns",
+    r"higher by (\.\d+), (\.\d+), (\.\d+) and (\.\d+) at ε = 0\.1, 0\.5, 1 and 8",
+)
+def gains_by_private_columns():
+    means = auc_with_private_columns().unstack().groupby("epsilon").mean()
+    return (means["private columns"] - means["rows"])[[0.1, 0.5, 1.0, 8.0]]
 
 
 def test_coverage_of_cells():
