@@ -136,13 +136,17 @@ def receipt_with_public_columns(receipt: PrivacyReceipt, names: Sequence[str]) -
     return replace(receipt, unit=unit, assumptions=tuple(assumptions))
 
 
+COLUMNS_PROTECTED = " (not protected: labels, and all columns but "
+"""Part of the unit's description if only some columns of the private rows are private."""
+
+
 def receipt_for_private_columns(
     receipt: PrivacyReceipt, names: Sequence[str], model_lines: Iterable[str]
 ) -> PrivacyReceipt:
     """Return the receipt of a fit that protects some columns only, and whose labels are public.
 
-    `model_lines` contains the assumptions about the model of the public columns, which replace
-    those of the private estimator about its public model.
+    `model_lines` contains the assumptions about public models, which replace those of the private
+    estimator.
     """
     columns = ", ".join(names)
     assumptions = [f"all columns but {columns} are public in all rows, and so are the labels"]
@@ -151,7 +155,7 @@ def receipt_for_private_columns(
         if not text.startswith("public_model"):
             assumptions.append(text)
     unit = receipt.unit.replace(REPLACE_ONE, REPLACE_ROW)
-    unit += f"{COLUMNS_NOT_PROTECTED}all but {columns})"
+    unit += f"{COLUMNS_PROTECTED}{columns})"
     return replace(receipt, unit=unit, assumptions=tuple(assumptions))
 
 
@@ -325,7 +329,7 @@ class PrivacyReceipt:
             "for the labels of this person",
         }[self._kind_of_unit]
         if self.protects == "columns":
-            assumption += ", whose public columns are equal,"
+            assumption += f", whose {self._public_values} are equal,"
         sentence = (
             f"Suppose an attacker {assumption} equally likely. From this result they can tell "
             f"which one it was at most {percentage}% of the time; guessing blindly gives 50%."
@@ -506,12 +510,17 @@ class PrivacyReceipt:
         The value is "labels" if all features are public, "features" if no label is protected, and
         "columns" if some columns are public.
         """
-        if COLUMNS_NOT_PROTECTED in self.unit:
+        if COLUMNS_NOT_PROTECTED in self.unit or COLUMNS_PROTECTED in self.unit:
             return "columns"
         if self.unit.endswith("features are not protected)"):
             return "labels"
         is_feature = self.unit.endswith(("label is not protected)", "labels are not protected)"))
         return "features" if is_feature else "rows"
+
+    @property
+    def _public_values(self) -> str:
+        """What is equal in neighbouring data sets if some columns are public."""
+        return "labels and public columns" if COLUMNS_PROTECTED in self.unit else "public columns"
 
     @property
     def _kind_of_unit(self) -> str:

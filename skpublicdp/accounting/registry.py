@@ -133,7 +133,8 @@ def _describe_variant(receipt: PrivacyReceipt) -> dict[str, str]:
     """Return the privacy variant, the data domain and the unprotected quantities."""
     public = f"The {receipt.n_public} public rows, which are used without noise."
     omitted = f"The number of private rows that were left out ({receipt.n_omitted})."
-    same = {"labels": "same features", "columns": "declared columns, some of which are equal"}
+    columns = f"declared columns and equal {receipt._public_values}"
+    same = {"labels": "same features", "columns": columns}
     unprotected = [
         f"The number of private rows ({receipt.n_private}).",
         *([omitted] if receipt.n_omitted else []),

@@ -8,15 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from skpublicdp.accounting import (
-    REPLACE_FEATURES,
-    REPLACE_LABEL,
-    REPLACE_ONE,
-    REPLACE_ROW,
-    Approximate,
-    Event,
-    exact_fraction,
-)
+from skpublicdp.accounting import Approximate, Event, exact_fraction
+from skpublicdp.accounting.receipts import REPLACE_PERSON
 from skpublicdp.audit.data_sets import Domain, PersonKinds
 from skpublicdp.audit.event_loss import smallest_losses
 from skpublicdp.audit.observed_fit import (
@@ -185,8 +178,7 @@ class Verifier:
                 f"the receipt states epsilon = {epsilon:g}, but the parameter epsilon is "
                 f"{parameter}"
             )
-        units_of_rows = (REPLACE_ONE, REPLACE_ROW, REPLACE_FEATURES, REPLACE_LABEL)
-        if self._protected_rows and receipt.unit in units_of_rows:
+        if self._protected_rows and not receipt.unit.startswith(REPLACE_PERSON):
             self.add_finding(
                 "the receipt covers single rows only, although max_rows_per_group is set"
             )

@@ -143,8 +143,24 @@ def to_integers(margins: Floats) -> NDArray[np.int16]:
     return np.rint(MARGIN_UNIT * np.clip(margins, -16.0, 16.0)).astype(np.int16)
 
 
-class PublicModelMixin:
-    """Mixin of estimators of tables of all kinds, whose copies share a fitted `public_model`."""
+class FittedModelMixin:
+    """Mixin of estimators whose copies share a fitted `public_model`."""
+
+    def __sklearn_clone__(self) -> Any:
+        """Return an unfitted copy of the estimator that keeps a fitted `public_model`."""
+        estimator: Any = self
+        parameters = {
+            name: value if name == "public_model" and is_fitted(value) else clone(value, safe=False)
+            for name, value in estimator.get_params(deep=False).items()
+        }
+        copied = type(estimator)(**parameters)
+        if hasattr(estimator, "_metadata_request"):  # set by `set_fit_request`
+            copied._metadata_request = copy.deepcopy(estimator._metadata_request)
+        return copied
+
+
+class PublicModelMixin(FittedModelMixin):
+    """Mixin of estimators of tables of all kinds that have a `public_model`."""
 
     # these arguments are requested by default, since no other step of a pipeline could use public
     # rows
@@ -166,18 +182,6 @@ class PublicModelMixin:
         tags.input_tags.categorical = True
         tags.input_tags.string = True
         return tags
-
-    def __sklearn_clone__(self) -> Any:
-        """Return an unfitted copy of the estimator that keeps a fitted `public_model`."""
-        estimator: Any = self
-        parameters = {
-            name: value if is_fitted(value) else clone(value, safe=False)
-            for name, value in estimator.get_params(deep=False).items()
-        }
-        copied = type(estimator)(**parameters)
-        if hasattr(estimator, "_metadata_request"):  # set by `set_fit_request`
-            copied._metadata_request = copy.deepcopy(estimator._metadata_request)
-        return copied
 
 
 def known_facts(label_assumption: str) -> str:
@@ -245,8 +249,8 @@ def fitted_model_lines(estimator: Any, budget: Any) -> tuple[str, ...]:
         line += "which adds up with this fit for everybody whose rows are in both"
     else:
         line += (
-            f"which protects {receipt.protects} only and adds up with this fit for these only; "
-            "nothing else of its rows is protected"
+            f"which protects {receipt.protects} only and adds up with this fit for what both "
+            "protect; nothing else of its rows is protected"
         )
     if budget is not None:
         # entries of two budgets can be equal

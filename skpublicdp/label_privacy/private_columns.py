@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone, is_classifier
+from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, clone
 from sklearn.utils import get_tags
 from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -26,13 +26,19 @@ from skpublicdp._internal.parameters import (
 )
 from skpublicdp._internal.progress import ProgressMixin
 from skpublicdp._internal.versions import VersionedMixin
-from skpublicdp.accounting.receipts import receipt_for_private_columns
-from skpublicdp.base_learner import DelegatingClassifier
+from skpublicdp.accounting.receipts import PrivacyReceipt, receipt_for_private_columns
+from skpublicdp.base_learner import DelegatingClassifier, check_base, check_not_private
 from skpublicdp.boosting.additive_posterior import PublicLabels
 from skpublicdp.boosting.binner import make_binner
 from skpublicdp.boosting.loss import LOGISTIC, Loss, MultinomialLoss
 from skpublicdp.boosting.model import MARGIN_UNIT
-from skpublicdp.boosting.public_model import TargetScale, make_public_margins, model_lines
+from skpublicdp.boosting.public_model import (
+    FittedModelMixin,
+    TargetScale,
+    is_fitted,
+    make_public_margins,
+    model_lines,
+)
 from skpublicdp.data.inputs import bounds_of_description
 from skpublicdp.data.labels import LabelReader, Targets, check_length, require_target
 from skpublicdp.data.public_rows import is_described, mark_described
@@ -43,9 +49,10 @@ from skpublicdp.data.schema import (
     column_position,
     frame_labels,
 )
-from skpublicdp.data.tables import Table, add_numbers, pick_columns, take_rows
-from skpublicdp.data.validation import read_table
+from skpublicdp.data.tables import ANYTHING, DATE, Table, add_numbers, pick_columns
+from skpublicdp.data.validation import kind_of_type, read_table
 from skpublicdp.label_privacy.classifier import is_private_classifier
+from skpublicdp.linear import SemiPrivateLogisticRegression
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.population_guarantee import no_guarantee
 from skpublicdp.typing import Codes, Floats
@@ -61,6 +68,7 @@ SCORES_DEPEND_ON_EACH_OTHER = (
 
 
 class PrivateColumnsClassifier(
+    FittedModelMixin,
     ProgressMixin,
     DelegatingClassifier,
     HTMLReprMixin,
@@ -142,7 +150,7 @@ class PrivateColumnsClassifier(
     The score of a row of the fit comes from a model of other rows: the rows are divided into five
     folds, and each fold is predicted by a model of the other four. For more than two labels, there
     is one score for each label. The private estimator reads the private columns in their order,
-    and then the scores.
+    and then the scores; for arrays, its messages call them x0, x1 and so on.
 
     References
     ----------
@@ -163,7 +171,7 @@ class PrivateColumnsClassifier(
     >>> clf.score(X, y) > 0.78
     True
     >>> print(clf.privacy_.unit)
-    replace one private row (columns not protected: all but x2)
+    replace one private row (not protected: labels, and all columns but x2)
     """
 
     _parameter_constraints = {  # noqa: RUF012 - scikit-learn's convention
@@ -246,17 +254,20 @@ class PrivateColumnsClassifier(
         """
         check_parameters(self)
         require_target(self, y)
-        if not is_private_classifier(self.estimator) or not is_classifier(self.estimator):
+        check_base(self.estimator)
+        if not is_private_classifier(self.estimator):
             raise ValueError(
                 "estimator must be a private classifier whose fit accepts X_public, such as "
                 f"SemiPrivateBoostingClassifier; got {type(self.estimator).__name__}."
             )
+        if not is_fitted(self.public_model):
+            check_not_private(self.public_model)
         table = read_table(self, X, reset=True, numeric=False)
         names = column_names(table)
         self._positions = _positions_of(self.private_columns, table)
         self.private_columns_ = [names[position] for position in self._positions]
-        if self.budget is not None:
-            self.budget.check_protects_columns(self.private_columns_)
+        self._kinds = _kinds_at_prediction(self._positions, table)
+        self._check_names(table, y)
         public = read_public(self, table, X_public, numeric=False)
         targets = self._read_labels(y, y_public, table.shape[0])
         read_person_rows(self.max_rows_per_group, groups, np.ones(table.shape[0], dtype=bool))
@@ -272,19 +283,44 @@ class PrivateColumnsClassifier(
         if y_public is not None:
             arguments["y_public"] = y_public
         if groups is not None:
-            arguments["groups"] = take_rows(groups, order)
+            arguments["groups"] = np.asarray(groups)[order]
         estimator.fit(self._scored(table, scores), self.classes_[codes], **arguments)
         reason = SCORES_DEPEND_ON_EACH_OTHER
         estimator.guarantee_, estimator.guarantee_reason_ = no_guarantee(reason)
+        estimator.privacy_ = self._receipt(estimator.privacy_)
+        self.estimator_, self.privacy_ = estimator, estimator.privacy_
+        return self
+
+    def _check_names(self, table: Table, y: Any) -> None:
+        """Raise an error if a name shows that a private column would be treated as public."""
+        names = self.private_columns_
+        if self.budget is not None:
+            self.budget.check_protects_columns(names)
+            if not table.is_frame:
+                raise ValueError(
+                    "A budget for columns compares their names, so X must be a data frame if "
+                    "budget is set; got an array."
+                )
+        if getattr(y, "name", None) in self.private_columns_:
+            raise ValueError(
+                f"y must not be a private column, because labels are not protected; got {y.name!r}."
+            )
+        reserved = [name for name in names if name.startswith(SCORE_NAME)]
+        if reserved:
+            raise ValueError(
+                f"Names of private columns must not begin with {SCORE_NAME!r}, the name of the "
+                f"columns with scores; got {reserved[0]!r}. Rename this column."
+            )
+
+    def _receipt(self, receipt: PrivacyReceipt) -> PrivacyReceipt:
+        """Return the receipt of the fit, given that of the private estimator."""
         lines = [
             line.replace("without the private rows", "without the private columns")
             for line in model_lines(self._margins, self.budget)
         ]
-        estimator.privacy_ = receipt_for_private_columns(
-            estimator.privacy_, self.private_columns_, lines
-        )
-        self.estimator_, self.privacy_ = estimator, estimator.privacy_
-        return self
+        if self._margins is None:  # so that the private estimator keeps a model of its own
+            lines = [text for text in receipt.assumptions if text.startswith("public_model")]
+        return receipt_for_private_columns(receipt, self.private_columns_, lines)
 
     def _read_labels(self, y: Any, y_public: Any, n: int) -> Targets:
         """Return the encoded labels of the rows, and set `classes_`."""
@@ -332,14 +368,22 @@ class PrivateColumnsClassifier(
         }
         if self.random_state is not None:
             settings["random_state"] = self.random_state
-        if self._margins is not None and "public_model" in self.estimator.get_params(deep=False):
+        is_linear = isinstance(self.estimator, SemiPrivateLogisticRegression)
+        has_model = "public_model" in self.estimator.get_params(deep=False)
+        if is_linear and len(self.classes_) > 2:  # it supports no public model of several labels
+            has_model = False
+        if self._margins is not None and has_model:
             settings["public_model"] = _ScoreModel(self.classes_)
         return settings
 
     def _public_columns(self, table: Table) -> Table:
         """Return the public columns."""
         is_public = [i for i in range(table.shape[1]) if i not in self._positions]
-        return Table(pick_columns(table.native, is_public))
+        columns = pick_columns(table.native, is_public)
+        if isinstance(columns, np.ndarray) and columns.dtype.kind == "b":
+            # a private value could change the type of an array, but not of an array of objects
+            columns = columns.astype(object)
+        return Table(columns)
 
     def _scores(self, table: Table) -> Floats:
         """Return the scores of new rows, shape (n, n_scores)."""
@@ -421,10 +465,23 @@ class _ScoreModel(ClassifierMixin, BaseEstimator):
         return softmax(scores, axis=1)
 
 
+def _kinds_at_prediction(private: Sequence[int], table: Table) -> tuple[str, ...]:
+    """Return the kinds that new columns must have: any kind, if private values determine it."""
+    if not table.is_frame:
+        return (ANYTHING,) * table.shape[1]
+    kinds = enumerate(map(kind_of_type, table.types))
+    return tuple(ANYTHING if i in private else kind for i, kind in kinds)
+
+
 def _positions_of(columns: Sequence[Any], table: Table) -> list[int]:
     """Return the positions of the private columns in increasing order."""
     names, labels = column_names(table), frame_labels(table)
-    listed = [column_position(column, names, labels) for column in columns]
+    if not table.is_frame and table.types[0].kind == DATE:
+        raise ValueError("X must be a data frame if it contains dates; got an array.")
+    listed = [
+        None if isinstance(column, bool | np.bool_) else column_position(column, names, labels)
+        for column in columns
+    ]
     unknown = [column for column, i in zip(columns, listed, strict=True) if i is None]
     if isinstance(columns, str) or unknown or not listed:
         got = repr(columns) if isinstance(columns, str) or not unknown else repr(unknown[0])

@@ -327,7 +327,8 @@ def _parameters(receipt: PrivacyReceipt) -> Iterator[tuple[str, str]]:
     yield "ε", f"{receipt.epsilon:g}"
     yield "δ", f"{receipt.delta:g}"
     points = math.ceil(1000 * receipt.risk) / 10  # rounded up
-    alternatives = {"labels": "two labels", "columns": "two persons with equal public columns"}
+    persons = f"two persons with equal {receipt._public_values}"
+    alternatives = {"labels": "two labels", "columns": persons}
     pair = alternatives.get(receipt.protects, "two persons")
     yield "risk", f"at most {points:.1f} percentage points over guessing between {pair}"
     for name, value in (("ρ of zCDP", receipt.rho), ("μ of GDP", receipt.mu)):

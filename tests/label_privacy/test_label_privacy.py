@@ -226,7 +226,7 @@ def test_receipts_of_a_renewal_say_that_labels_add_up_only():
     renewed = SemiPrivateLogisticRegression(public_model=earlier, budget=budget, random_state=0)
     renewed.fit(X, Y, X_public=X[:400].copy())
     text = " ".join(renewed.privacy_.assumptions)
-    assert "protects labels only and adds up with this fit for these only" in text
+    assert "protects labels only and adds up with this fit for what both protect" in text
     assert "both are entries of the same budget (that of public_model is 1)" in text
 
 

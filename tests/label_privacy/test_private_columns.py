@@ -8,6 +8,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
@@ -99,7 +100,7 @@ def test_the_public_model_sees_public_columns_only():
 def test_scores_of_the_fit_come_from_models_of_other_rows():
     """A tree that knows its rows by heart would hide what the private column says."""
     noise = pd.DataFrame({"noise": RNG.normal(size=N), "income": X["income"]})
-    y = X["income"] + RNG.normal(size=N) / 3 > 0
+    y = X["income"].to_numpy() + RNG.normal(size=N) / 3 > 0
     clf = classifier(public_model=DecisionTreeClassifier(random_state=0), epsilon=2)
     clf.fit(noise, y, X_public=noise[:300].copy())
     new = noise.assign(noise=RNG.normal(size=N))
@@ -122,11 +123,12 @@ def test_receipts_name_the_private_columns(estimator):
     receipt = clf.privacy_
     assert receipt == clf.estimator_.privacy_
     assert receipt.protects == "columns"
-    assert receipt.unit == "replace one private row (columns not protected: all but height, income)"
+    unit = "replace one private row (not protected: labels, and all columns but height, income)"
+    assert receipt.unit == unit
     assert receipt.epsilon == 1
     first = "all columns but height, income are public in all rows, and so are the labels"
     assert receipt.assumptions[0] == first
-    assert "public columns are equal" in receipt.in_words()
+    assert "whose labels and public columns are equal" in receipt.in_words()
     assert not any("without the private rows" in text for text in receipt.assumptions)
     assert clf.estimator_.guarantee_ is None
     assert clf.private_columns_ == ["height", "income"]
@@ -135,7 +137,8 @@ def test_receipts_name_the_private_columns(estimator):
 def test_receipts_of_persons():
     clf = classifier(max_rows_per_group=2).fit(X, Y, X_public=PUBLIC, groups=np.arange(N) // 3)
     assert clf.privacy_.unit == (
-        "replace one person, up to 2 private rows (columns not protected: all but income)"
+        "replace one person, up to 2 private rows "
+        "(not protected: labels, and all columns but income)"
     )
     assert clf.privacy_.n_private == 2000
     with pytest.raises(ValueError, match="groups"):
@@ -193,6 +196,74 @@ def test_columns_of_a_budget_are_a_list_of_names(protects):
         PrivacyBudget(1, protects=protects)
 
 
+@pytest.mark.parametrize(
+    ("values", "changed", "public"),
+    [
+        ([True, False] * 15, [None] + [False, True] * 14 + [True], [True, False] * 15),
+        ([1.5, 2.5] * 15, ["1.5", 2.5] * 15, [1.5, 2.5] * 15),
+        ([1, 2] * 15, [1, 2.5] * 15, [1, 2] * 15),
+    ],
+    ids=["booleans", "numbers", "integers"],
+)
+@pytest.mark.parametrize("as_array", [False, True])
+def test_the_type_of_a_private_column_leaves_no_trace(values, changed, public, as_array):
+    """A single private value can change the type of its column, or of the whole array."""
+    y = [0, 1, 1] * 10
+
+    def table(column):
+        frame = pd.DataFrame({"a": [True, False, True] * 10, "b": column})
+        return frame.to_numpy() if as_array else frame
+
+    def fitted(column):
+        tree = DecisionTreeClassifier(max_depth=1, random_state=0)
+        boosting = SemiPrivateBoostingClassifier(method="votes")
+        clf = classifier(boosting, [1], public_model=tree, random_state=None)
+        return pickle.dumps(clf.fit(table(column), y, X_public=table(public)[:29]))
+
+    with Recorder() as recorder:
+        one = fitted(values)
+    with Recorder(recorder.outcomes):
+        assert fitted(changed) == one
+
+
+def test_casts_of_private_numbers_are_silent():
+    wide = X.iloc[:, :3].to_numpy().astype(np.longdouble)
+    wide[0, 2] = np.longdouble("1e4000")
+    public = PUBLIC.iloc[:, :3].to_numpy()
+    with np.errstate(all="raise"):
+        classifier(columns=[2]).fit(wide, Y, X_public=public.astype(np.longdouble))
+
+
+def test_large_integers_stay_exact():
+    numbers = RNG.integers(2, size=(N, 2))
+    y = numbers[:, 1] == 1
+    numbers[:, 1] += 2**60
+    clf = classifier(columns=[1], epsilon=10).fit(numbers, y, X_public=numbers[:300].copy())
+    assert clf.score(numbers, y) == 1
+
+
+def test_copies_keep_a_given_model():
+    given = LogisticRegression().fit(X[["age", "height"]], Y)
+    copied = clone(classifier(public_model=given, columns=["income", "colour"]))
+    assert copied.public_model is given
+    fitted = classifier().fit(X, Y, X_public=PUBLIC)
+    assert not hasattr(clone(classifier(fitted.estimator_)).estimator, "classes_")
+
+
+def test_a_model_of_the_private_estimator_is_in_the_receipt():
+    given = LogisticRegression().fit(X[["income"]], Y)
+    boosting = SemiPrivateBoostingClassifier(public_model=given)
+    clf = classifier(boosting, public_model=None).fit(X, Y, X_public=PUBLIC)
+    assert clf.estimator_.public_model_ is given
+    assert any("without the private rows" in text for text in clf.privacy_.assumptions)
+
+
+def test_reports_say_what_neighbours_share(tmp_path):
+    receipt = classifier().fit(X, Y, X_public=PUBLIC).privacy_
+    domain = receipt.to_registry()["deployment"]["dp_variant"]["data_domain"]
+    assert "with the declared columns and equal labels and public columns" in domain
+
+
 def test_containers():
     expected = classifier().fit(X, Y, X_public=PUBLIC).predict_proba(X)
     for convert in (pl.from_pandas, pa.Table.from_pandas):
@@ -202,7 +273,7 @@ def test_containers():
     assert (objects.predict_proba(X.to_numpy()) == expected).all()
     numbers, public = X.iloc[:, :3].to_numpy(), PUBLIC.iloc[:, :3].to_numpy()
     arrays = classifier(columns=[2]).fit(numbers, Y, X_public=public)
-    assert arrays.privacy_.unit.endswith("all but x2)")
+    assert arrays.privacy_.unit.endswith("columns but x2)")
     lists = classifier(columns=[2]).fit(numbers.tolist(), Y.tolist(), X_public=public.tolist())
     assert (lists.predict(numbers) == arrays.predict(numbers)).all()
     labelled = pd.DataFrame(numbers, columns=[5, 6, 7])
@@ -222,6 +293,13 @@ def test_new_rows_are_matched_by_name_and_may_have_new_values():
     with pytest.raises(ValueError, match="income is missing"):
         clf.predict(X.drop(columns="income"))
     assert clf.feature_names_in_.tolist() == list(X.columns)
+
+
+def test_several_labels_of_a_linear_model():
+    y = np.digitize(X["age"] + X["income"], [-1, 1])
+    numbers = X.drop(columns="colour")
+    clf = classifier(SemiPrivateLogisticRegression(), epsilon=2)
+    assert clf.fit(numbers, y, X_public=numbers[:300].copy()).score(numbers, y) > 0.75
 
 
 def test_several_labels():
@@ -256,6 +334,14 @@ def test_without_a_public_model():
         assert clf.predict(X[:5]).shape == (5,)
 
 
+class OwnRule(LogisticRegression):
+    protects_all_rows = True
+
+    def __init__(self, epsilon=1.0):
+        super().__init__()
+        self.epsilon = epsilon
+
+
 def test_a_grid_search_routes_public_rows():
     grid = GridSearchCV(classifier(), {"epsilon": [0.1, 1.0]}, cv=2)
     grid.fit(X, Y, X_public=PUBLIC)
@@ -263,22 +349,22 @@ def test_a_grid_search_routes_public_rows():
 
 
 @pytest.mark.parametrize(
-    "estimator",
+    ("estimator", "message"),
     [
-        LogisticRegression(),
-        SemiPrivateBoostingRegressor(),
-        PPMHalfspaceClassifier(),
-        PrivateColumnsClassifier(BOOSTING, private_columns=[0]),
+        (LogisticRegression(), "has no such parameter"),
+        (SemiPrivateBoostingRegressor(), "is a regressor"),
+        (PPMHalfspaceClassifier(), "treats some of these rows as public"),
+        (PrivateColumnsClassifier(BOOSTING, private_columns=[0]), "treats some of these rows"),
+        (OwnRule(), "fit accepts X_public"),
     ],
-    ids=lambda estimator: type(estimator).__name__,
 )
-def test_other_estimators_are_refused(estimator):
-    with pytest.raises(ValueError, match="estimator must be a private classifier"):
+def test_other_estimators_are_refused(estimator, message):
+    with pytest.raises(ValueError, match=message):
         classifier(estimator).fit(X, Y, X_public=PUBLIC)
 
 
 def test_errors():
-    for columns in (["weight"], [], [9]):
+    for columns in (["weight"], [], [9], [False, False, True, False]):
         with pytest.raises(ValueError, match="private_columns must be a list of columns of X"):
             classifier(columns=columns).fit(X, Y, X_public=PUBLIC)
     with pytest.raises(ValueError, match="At least one column must be public"):
@@ -293,3 +379,16 @@ def test_errors():
         classifier().fit(X, Y, X_public=X)
     with pytest.raises(ValueError, match="must not contain another estimator"):
         classifier(LabelBoostClassifier()).fit(X, Y)
+    with pytest.raises(ValueError, match="y must not be a private column"):
+        classifier().fit(X, X["income"].gt(0))
+    with pytest.raises(ValueError, match="budget=None"):
+        classifier(SemiPrivateBoostingClassifier(budget=PrivacyBudget(1, 1e-6))).fit(X, Y)
+    with pytest.raises(ValueError, match="privacy budget of its own"):
+        classifier(public_model=SemiPrivateBoostingClassifier()).fit(X, Y)
+    with pytest.raises(ValueError, match="must not begin with 'public score'"):
+        classifier(columns=["public score 0"]).fit(X.assign(**{"public score 0": 1.0}), Y)
+    with pytest.raises(ValueError, match="a data frame if it contains dates"):
+        classifier(columns=[0]).fit(np.zeros((5, 2), dtype="M8[D]"), [0, 1, 0, 1, 0])
+    budget = PrivacyBudget(1, 1e-6, protects=["x0"], for_tests=True)
+    with pytest.raises(ValueError, match="X must be a data frame if budget is set"):
+        classifier(columns=[0], budget=budget).fit(X.to_numpy(), Y)

@@ -114,7 +114,7 @@ ALLOWED_IMPORTS = {
     },
     "label_privacy": {
         *("label_privacy", "accounting", "base_learner", "data", "privacy.ledger"),
-        "boosting",  # models of public columns
+        *("boosting", "linear"),  # models of public columns
         *("_internal.html_repr", "_internal.parameters", "_internal.versions"),
         "rules.population_guarantee",
     },
