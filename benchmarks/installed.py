@@ -53,6 +53,7 @@ classifier = skpublicdp.SemiPrivateLogisticRegression().fit(X[:200], y[:200])
 skpublicdp.ConformalClassifier(classifier).fit(X[200:], y[200:])
 skpublicdp.LabelPrivateClassifier(classifier).fit(X, y)
 skpublicdp.PrivateColumnsClassifier(classifier, private_columns=[0]).fit(X, y, X_public=X_public)
+skpublicdp.PrivateColumnsRegressor(learner, private_columns=[0]).fit(X, y, X_public=X_public)
 
 budget = skpublicdp.PrivacyBudget(3.0, 1e-5)
 model = skpublicdp.SemiPrivateBoostingClassifier(budget=budget)

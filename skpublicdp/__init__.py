@@ -4,7 +4,11 @@ from skpublicdp.active import SubsamplingActiveLearner
 from skpublicdp.boosting import SemiPrivateBoostingClassifier, SemiPrivateBoostingRegressor
 from skpublicdp.conformal import ConformalClassifier, ConformalRegressor
 from skpublicdp.label_boost import LabelBoostClassifier
-from skpublicdp.label_privacy import LabelPrivateClassifier, PrivateColumnsClassifier
+from skpublicdp.label_privacy import (
+    LabelPrivateClassifier,
+    PrivateColumnsClassifier,
+    PrivateColumnsRegressor,
+)
 from skpublicdp.linear import SemiPrivateLinearRegression, SemiPrivateLogisticRegression
 from skpublicdp.model_selection import SemiPrivateSearchCV
 from skpublicdp.preprocessing import PublicFit
@@ -31,6 +35,7 @@ __all__ = [
     "PPMHalfspaceClassifier",
     "PrivacyBudget",
     "PrivateColumnsClassifier",
+    "PrivateColumnsRegressor",
     "PrivateSelectionClassifier",
     "PrivateVotesClassifier",
     "PublicFit",

@@ -212,7 +212,7 @@ class LabelPrivateClassifier(
         if self.budget is not None:
             self.budget.check_protects_labels()
         require_target(self, y)
-        if is_private_classifier(self.estimator):
+        if is_private_estimator(self.estimator):
             self._fit_private_estimator(X, y, groups)
         else:
             check_not_private(self.estimator)
@@ -315,7 +315,7 @@ class LabelPrivateClassifier(
     def __sklearn_tags__(self) -> Any:
         """Return the tags, with the estimator's input tags."""
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = is_private_classifier(self.estimator)
+        tags.classifier_tags.multi_class = is_private_estimator(self.estimator)
         if hasattr(self.estimator, "__sklearn_tags__"):
             tags.input_tags = get_tags(self.estimator).input_tags
         return tags
@@ -337,8 +337,8 @@ def release_labels(codes: Codes, ledger: Ledger) -> Codes:
     return (noisy.values >= 1).astype(np.intp)
 
 
-def is_private_classifier(estimator: Any) -> bool:
-    """Indicate whether an estimator is a private classifier that accepts public rows.
+def is_private_estimator(estimator: Any) -> bool:
+    """Indicate whether an estimator is a private estimator that accepts public rows.
 
     Raise ValueError if it is one, but contains another estimator.
     """

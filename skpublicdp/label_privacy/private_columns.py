@@ -1,4 +1,4 @@
-"""`PrivateColumnsClassifier`, for tables in which some columns and the labels are public."""
+"""`PrivateColumnsClassifier`, for tables in which the labels and some columns are public."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ from skpublicdp.data.schema import (
 )
 from skpublicdp.data.tables import ANYTHING, DATE, Table, add_numbers, pick_columns
 from skpublicdp.data.validation import kind_of_type, read_table
-from skpublicdp.label_privacy.classifier import is_private_classifier
+from skpublicdp.label_privacy.classifier import is_private_estimator
 from skpublicdp.linear import SemiPrivateLogisticRegression
 from skpublicdp.privacy.ledger import Ledger
 from skpublicdp.rules.population_guarantee import no_guarantee
-from skpublicdp.typing import Codes, Floats
+from skpublicdp.typing import Floats
 
 SCORE_NAME = "public score"
 """Beginning of the names of the columns with scores, which end with a number."""
@@ -67,12 +67,222 @@ SCORES_DEPEND_ON_EACH_OTHER = (
 """Reason why the private estimator has no bound on its error."""
 
 
+class PrivateColumnsMixin(FittedModelMixin, ProgressMixin, HTMLReprMixin, VersionedMixin):
+    """Mixin of estimators that fit a model of public columns, and a private estimator to the rest.
+
+    A subclass defines how targets are read, which of them a public model predicts, and the
+    estimator that turns scores into predictions.
+    """
+
+    estimator: Any
+    private_columns: Sequence[str | int]
+    public_model: Any
+    epsilon: float | Fraction
+    random_state: Seed
+    max_rows_per_group: int | None
+    budget: OptionalBudget
+
+    # metadata with these names has only one meaning, so it is routed without a request
+    __metadata_request__fit = {  # noqa: RUF012
+        "X_public": True,
+        "y_public": True,
+        "groups": True,
+    }
+
+    protects_all_rows = False
+    """Some columns of all rows are public, so that this class cannot be a base learner."""
+
+    def _fit(self, X: Any, y: Any, X_public: Any, y_public: Any, groups: Any) -> Self:
+        """Fit the model of the public columns, and the private estimator to the other columns."""
+        check_parameters(self)
+        require_target(self, y)
+        self._check_estimator()
+        if not is_fitted(self.public_model):
+            check_not_private(self.public_model)
+        table = read_table(self, X, reset=True, numeric=False)
+        names = column_names(table)
+        self._positions = _positions_of(self.private_columns, table)
+        self.private_columns_ = [names[position] for position in self._positions]
+        self._kinds = _kinds_at_prediction(self._positions, table)
+        self._check_names(table, y)
+        public = read_public(self, table, X_public, numeric=False)
+        targets = self._read_targets(y, y_public, table.shape[0])
+        read_person_rows(self.max_rows_per_group, groups, np.ones(table.shape[0], dtype=bool))
+
+        # each order of the rows is then equally likely, even if they were sorted
+        order = Ledger.from_estimator(self, budget=None).order(table.shape[0])
+        table, codes = table.take(order), targets.private[order]
+        scores = self._fit_public_model(table, self._public_outcomes(codes))
+        estimator = clone(self.estimator).set_params(**self._settings_of_estimator())
+        arguments: dict[str, Any] = {}
+        if public is not None:
+            arguments["X_public"] = self._public_rows(public, X_public, names)
+        if y_public is not None:
+            arguments["y_public"] = y_public
+        if groups is not None:
+            arguments["groups"] = np.asarray(groups)[order]
+        estimator.fit(self._scored(table, scores), self._decoded(codes), **arguments)
+        if hasattr(estimator, "guarantee_"):
+            reason = SCORES_DEPEND_ON_EACH_OTHER
+            estimator.guarantee_, estimator.guarantee_reason_ = no_guarantee(reason)
+        estimator.privacy_ = self._receipt(estimator.privacy_)
+        self.estimator_, self.privacy_ = estimator, estimator.privacy_
+        return self
+
+    def _check_names(self, table: Table, y: Any) -> None:
+        """Raise an error if a name shows that a private column would be treated as public."""
+        names = self.private_columns_
+        if self.budget is not None:
+            self.budget.check_protects_columns(names)
+            if not table.is_frame:
+                raise ValueError(
+                    "A budget for columns compares their names, so X must be a data frame if "
+                    "budget is set; got an array."
+                )
+        if getattr(y, "name", None) in names:
+            raise ValueError(f"y must not be a private column, but its name is {y.name!r}.")
+        reserved = [name for name in names if name.startswith(SCORE_NAME)]
+        if reserved:
+            raise ValueError(
+                f"Names of private columns must not begin with {SCORE_NAME!r}, the name of the "
+                f"columns with scores; got {reserved[0]!r}. Rename this column."
+            )
+
+    def _receipt(self, receipt: PrivacyReceipt) -> PrivacyReceipt:
+        """Return the receipt of the fit, given that of the private estimator."""
+        lines = [
+            line.replace("without the private rows", "without the private columns")
+            for line in model_lines(self._margins, self.budget)
+        ]
+        if self._margins is None:  # so that the private estimator keeps a model of its own
+            lines = [text for text in receipt.assumptions if text.startswith("public_model")]
+        return receipt_for_private_columns(receipt, self.private_columns_, lines)
+
+    def _fit_public_model(self, table: Table, outcomes: Floats) -> Floats:
+        """Fit the model of the public columns, and return out-of-fold scores, (n, n_scores)."""
+        columns = self._public_columns(table)
+        schema = build_schema(columns, [columns], nullable=True)
+        rows = schema.encode(columns)
+        margins = make_public_margins(
+            self.public_model,
+            schema,
+            make_binner(schema, rows, max_bins=None),
+            rows,
+            PublicLabels(np.arange(len(rows)), outcomes),
+            self._target_scale(),
+        )
+        self._schema, self._margins, self.public_model_ = schema, None, None
+        if margins is None:
+            return np.empty((len(rows), 0))
+        self._margins = replace(margins, of_public=margins.of_public[:, :0])
+        self.public_model_ = margins.model.estimator
+        return self._scores_of_margins(margins.of_public)
+
+    def _settings_of_estimator(self) -> dict[str, Any]:
+        """Return the parameters of the private estimator that this class determines."""
+        settings: dict[str, Any] = {
+            "epsilon": self.epsilon,
+            "budget": self.budget,
+            "max_rows_per_group": self.max_rows_per_group,
+            **self._target_settings(),
+        }
+        if self.random_state is not None:
+            settings["random_state"] = self.random_state
+        if self._margins is not None and "public_model" in self.estimator.get_params(deep=False):
+            settings["public_model"] = self._score_model()
+        return settings
+
+    def _public_columns(self, table: Table) -> Table:
+        """Return the public columns."""
+        is_public = [i for i in range(table.shape[1]) if i not in self._positions]
+        columns = pick_columns(table.native, is_public)
+        if isinstance(columns, np.ndarray) and columns.dtype.kind == "b":
+            # a private value could change the type of an array, but not of an array of objects
+            columns = columns.astype(object)
+        return Table(columns)
+
+    def _scores(self, table: Table) -> Floats:
+        """Return the scores of new rows, shape (n, n_scores)."""
+        if self._margins is None:
+            return np.empty((table.shape[0], 0))
+        rows = self._schema.encode(self._public_columns(table))
+        return self._scores_of_margins(self._margins.margins(rows))
+
+    def _scored(self, table: Table, scores: Floats) -> Any:
+        """Return the private columns and the scores, in a container like that of `table`."""
+        columns = {f"{SCORE_NAME} {i}": score.copy() for i, score in enumerate(scores.T)}
+        private = pick_columns(table.native, self._positions)
+        return add_numbers(private, self.private_columns_, columns)
+
+    def _public_rows(self, public: Table, X_public: Any, names: Sequence[str]) -> Any:
+        """Return public rows for the private estimator. Descriptions remain marked as such."""
+        scored = self._scored(public, self._scores(public))
+        if not is_described(X_public):
+            return scored
+        bounds = bounds_of_description(X_public, names)
+        of_private: dict[str, tuple[Any, Any]] = {}
+        for name, old in zip(column_names(Table(scored)), self.private_columns_, strict=False):
+            if old in bounds:
+                of_private[name] = bounds[old]
+        return mark_described(scored, of_private)
+
+    def _check_estimator(self) -> None:
+        """Raise an error unless the private estimator suits the target, and accepts public rows."""
+        raise NotImplementedError
+
+    def _read_targets(self, y: Any, y_public: Any, n: int) -> Targets:
+        """Return the encoded targets of the rows, and set the attributes of the target."""
+        raise NotImplementedError
+
+    def _decoded(self, codes: NDArray[Any]) -> NDArray[Any]:
+        """Return the targets that have given codes."""
+        raise NotImplementedError
+
+    def _public_outcomes(self, codes: NDArray[Any]) -> Floats:
+        """Return the outcomes of a public model, between 0 and 1, shape (n_targets, n)."""
+        raise NotImplementedError
+
+    def _target_scale(self) -> TargetScale:
+        """Return the target of the public model."""
+        raise NotImplementedError
+
+    def _target_settings(self) -> dict[str, Any]:
+        """Return the parameters of the private estimator that describe the target."""
+        raise NotImplementedError
+
+    def _scores_of_margins(self, margins: NDArray[np.int16]) -> Floats:
+        """Return the scores of rows, shape (n, n_scores)."""
+        raise NotImplementedError
+
+    def _score_model(self) -> Any:
+        """Return the public model of the private estimator, which reads the scores."""
+        raise NotImplementedError
+
+    @property
+    def _charged_estimator(self) -> Any:
+        """The estimator whose name is that of the entry in the budget."""
+        return self.estimator_
+
+    def _inner_estimator(self) -> Any:
+        return getattr(self, "estimator_", self.estimator)
+
+    def _delegate(self, method: str, X: Any) -> NDArray[Any]:
+        """Call a method of the fitted private estimator on the private columns and the scores."""
+        check_is_fitted(self)
+        table = read_table(self, X, reset=False, numeric=False)
+        return super()._delegate(method, self._scored(table, self._scores(table)))
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the tags, with the estimator's input tags."""
+        tags = super().__sklearn_tags__()
+        if hasattr(self.estimator, "__sklearn_tags__"):
+            tags.input_tags = get_tags(self.estimator).input_tags
+        return tags
+
+
 class PrivateColumnsClassifier(
-    FittedModelMixin,
-    ProgressMixin,
+    PrivateColumnsMixin,
     DelegatingClassifier,
-    HTMLReprMixin,
-    VersionedMixin,
     MetaEstimatorMixin,
     ClassifierMixin,
     BaseEstimator,
@@ -183,16 +393,6 @@ class PrivateColumnsClassifier(
         **GROUP_PARAMETERS,
     }
 
-    # metadata with these names has only one meaning, so it is routed without a request
-    __metadata_request__fit = {  # noqa: RUF012
-        "X_public": True,
-        "y_public": True,
-        "groups": True,
-    }
-
-    protects_all_rows = False
-    """Some columns of all rows are public, so that this class cannot be a base learner."""
-
     def __init__(
         self,
         estimator: Any,
@@ -252,78 +452,17 @@ class PrivateColumnsClassifier(
         PrivacyBudgetError
             If `budget` is insufficient, or protects other columns as well.
         """
-        check_parameters(self)
-        require_target(self, y)
+        return self._fit(X, y, X_public, y_public, groups)
+
+    def _check_estimator(self) -> None:
         check_base(self.estimator)
-        if not is_private_classifier(self.estimator):
+        if not is_private_estimator(self.estimator):
             raise ValueError(
                 "estimator must be a private classifier whose fit accepts X_public, such as "
                 f"SemiPrivateBoostingClassifier; got {type(self.estimator).__name__}."
             )
-        if not is_fitted(self.public_model):
-            check_not_private(self.public_model)
-        table = read_table(self, X, reset=True, numeric=False)
-        names = column_names(table)
-        self._positions = _positions_of(self.private_columns, table)
-        self.private_columns_ = [names[position] for position in self._positions]
-        self._kinds = _kinds_at_prediction(self._positions, table)
-        self._check_names(table, y)
-        public = read_public(self, table, X_public, numeric=False)
-        targets = self._read_labels(y, y_public, table.shape[0])
-        read_person_rows(self.max_rows_per_group, groups, np.ones(table.shape[0], dtype=bool))
 
-        # each order of the rows is then equally likely, even if they were sorted
-        order = Ledger.from_estimator(self, budget=None).order(table.shape[0])
-        table, codes = table.take(order), targets.private[order]
-        scores = self._fit_public_model(table, codes)
-        estimator = clone(self.estimator).set_params(**self._settings_of_estimator())
-        arguments: dict[str, Any] = {}
-        if public is not None:
-            arguments["X_public"] = self._public_rows(public, X_public, names)
-        if y_public is not None:
-            arguments["y_public"] = y_public
-        if groups is not None:
-            arguments["groups"] = np.asarray(groups)[order]
-        estimator.fit(self._scored(table, scores), self.classes_[codes], **arguments)
-        reason = SCORES_DEPEND_ON_EACH_OTHER
-        estimator.guarantee_, estimator.guarantee_reason_ = no_guarantee(reason)
-        estimator.privacy_ = self._receipt(estimator.privacy_)
-        self.estimator_, self.privacy_ = estimator, estimator.privacy_
-        return self
-
-    def _check_names(self, table: Table, y: Any) -> None:
-        """Raise an error if a name shows that a private column would be treated as public."""
-        names = self.private_columns_
-        if self.budget is not None:
-            self.budget.check_protects_columns(names)
-            if not table.is_frame:
-                raise ValueError(
-                    "A budget for columns compares their names, so X must be a data frame if "
-                    "budget is set; got an array."
-                )
-        if getattr(y, "name", None) in self.private_columns_:
-            raise ValueError(
-                f"y must not be a private column, because labels are not protected; got {y.name!r}."
-            )
-        reserved = [name for name in names if name.startswith(SCORE_NAME)]
-        if reserved:
-            raise ValueError(
-                f"Names of private columns must not begin with {SCORE_NAME!r}, the name of the "
-                f"columns with scores; got {reserved[0]!r}. Rename this column."
-            )
-
-    def _receipt(self, receipt: PrivacyReceipt) -> PrivacyReceipt:
-        """Return the receipt of the fit, given that of the private estimator."""
-        lines = [
-            line.replace("without the private rows", "without the private columns")
-            for line in model_lines(self._margins, self.budget)
-        ]
-        if self._margins is None:  # so that the private estimator keeps a model of its own
-            lines = [text for text in receipt.assumptions if text.startswith("public_model")]
-        return receipt_for_private_columns(receipt, self.private_columns_, lines)
-
-    def _read_labels(self, y: Any, y_public: Any, n: int) -> Targets:
-        """Return the encoded labels of the rows, and set `classes_`."""
+    def _read_targets(self, y: Any, y_public: Any, n: int) -> Targets:
         check_length(y, n)
         reader = LabelReader(self.classes, min_classes=2)
         labels = reader.column(y)
@@ -333,103 +472,31 @@ class PrivateColumnsClassifier(
         self.classes_ = targets.classes
         return targets
 
-    def _fit_public_model(self, table: Table, codes: Codes) -> Floats:
-        """Fit the model of the public columns, and return out-of-fold scores, (n, n_scores)."""
-        columns = self._public_columns(table)
-        schema = build_schema(columns, [columns], nullable=True)
-        rows = schema.encode(columns)
-        is_binary = len(self.classes_) == 2
-        loss: Loss = LOGISTIC if is_binary else MultinomialLoss(len(self.classes_), pure=True)
+    def _decoded(self, codes: NDArray[Any]) -> NDArray[Any]:
+        decoded: NDArray[Any] = self.classes_[codes]
+        return decoded
+
+    def _public_outcomes(self, codes: NDArray[Any]) -> Floats:
         is_of_class = codes == np.arange(len(self.classes_))[:, None]
-        outcomes = is_of_class[1:] if is_binary else is_of_class
-        margins = make_public_margins(
-            self.public_model,
-            schema,
-            make_binner(schema, rows, max_bins=None),
-            rows,
-            PublicLabels(np.arange(len(codes)), outcomes.astype(np.float64)),
-            TargetScale(self.classes_, None, loss),
-        )
-        self._schema, self._margins, self.public_model_ = schema, None, None
-        if margins is None:
-            return np.empty((len(codes), 0))
-        scores = margins.of_public.T / MARGIN_UNIT
-        self._margins = replace(margins, of_public=margins.of_public[:, :0])
-        self.public_model_ = margins.model.estimator
-        return scores
+        outcomes = is_of_class[1:] if len(self.classes_) == 2 else is_of_class
+        return outcomes.astype(np.float64)
 
-    def _settings_of_estimator(self) -> dict[str, Any]:
-        """Return the parameters of the private estimator that this class determines."""
-        settings: dict[str, Any] = {
-            "epsilon": self.epsilon,
-            "budget": self.budget,
-            "max_rows_per_group": self.max_rows_per_group,
-            "classes": self.classes_,
-        }
-        if self.random_state is not None:
-            settings["random_state"] = self.random_state
+    def _target_scale(self) -> TargetScale:
+        n_classes = len(self.classes_)
+        loss: Loss = LOGISTIC if n_classes == 2 else MultinomialLoss(n_classes, pure=True)
+        return TargetScale(self.classes_, None, loss)
+
+    def _target_settings(self) -> dict[str, Any]:
+        return {"classes": self.classes_}
+
+    def _scores_of_margins(self, margins: NDArray[np.int16]) -> Floats:
+        return margins.T / MARGIN_UNIT
+
+    def _score_model(self) -> Any:
         is_linear = isinstance(self.estimator, SemiPrivateLogisticRegression)
-        has_model = "public_model" in self.estimator.get_params(deep=False)
         if is_linear and len(self.classes_) > 2:  # it supports no public model of several labels
-            has_model = False
-        if self._margins is not None and has_model:
-            settings["public_model"] = _ScoreModel(self.classes_)
-        return settings
-
-    def _public_columns(self, table: Table) -> Table:
-        """Return the public columns."""
-        is_public = [i for i in range(table.shape[1]) if i not in self._positions]
-        columns = pick_columns(table.native, is_public)
-        if isinstance(columns, np.ndarray) and columns.dtype.kind == "b":
-            # a private value could change the type of an array, but not of an array of objects
-            columns = columns.astype(object)
-        return Table(columns)
-
-    def _scores(self, table: Table) -> Floats:
-        """Return the scores of new rows, shape (n, n_scores)."""
-        if self._margins is None:
-            return np.empty((table.shape[0], 0))
-        rows = self._schema.encode(self._public_columns(table))
-        return self._margins.margins(rows).T / MARGIN_UNIT
-
-    def _scored(self, table: Table, scores: Floats) -> Any:
-        """Return the private columns and the scores, in a container like that of `table`."""
-        columns = {f"{SCORE_NAME} {i}": score.copy() for i, score in enumerate(scores.T)}
-        private = pick_columns(table.native, self._positions)
-        return add_numbers(private, self.private_columns_, columns)
-
-    def _public_rows(self, public: Table, X_public: Any, names: Sequence[str]) -> Any:
-        """Return public rows for the private estimator. Descriptions remain marked as such."""
-        scored = self._scored(public, self._scores(public))
-        if not is_described(X_public):
-            return scored
-        bounds = bounds_of_description(X_public, names)
-        of_private: dict[str, tuple[Any, Any]] = {}
-        for name, old in zip(column_names(Table(scored)), self.private_columns_, strict=False):
-            if old in bounds:
-                of_private[name] = bounds[old]
-        return mark_described(scored, of_private)
-
-    @property
-    def _charged_estimator(self) -> Any:
-        """The estimator whose name is that of the entry in the budget."""
-        return self.estimator_
-
-    def _inner_estimator(self) -> Any:
-        return getattr(self, "estimator_", self.estimator)
-
-    def _delegate(self, method: str, X: Any) -> NDArray[Any]:
-        """Call a method of the fitted private estimator on the private columns and the scores."""
-        check_is_fitted(self)
-        table = read_table(self, X, reset=False, numeric=False)
-        return super()._delegate(method, self._scored(table, self._scores(table)))
-
-    def __sklearn_tags__(self) -> Any:
-        """Return the tags, with the estimator's input tags."""
-        tags = super().__sklearn_tags__()
-        if hasattr(self.estimator, "__sklearn_tags__"):
-            tags.input_tags = get_tags(self.estimator).input_tags
-        return tags
+            return None
+        return _ScoreModel(self.classes_)
 
 
 class _ScoreModel(ClassifierMixin, BaseEstimator):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.dummy import DummyClassifier
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skpublicdp import (
     GenericLearnerClassifier,
@@ -49,6 +49,7 @@ from tests.audit.case import (
 )
 from tests.audit.subjects import (
     CarelessClassifier,
+    ColumnOfFixedOutcomes,
     ColumnOfFixedRows,
     LabelsOfFixedRows,
     RiskScore,
@@ -489,6 +490,8 @@ def private_column_cases() -> list[Case]:
     settings: dict[str, Any] = {"private_columns": ["x"], "public_model": tree, "epsilon": 2}
     public: dict[str, Any] = {"fit_params": {"X_public": PUBLIC_LINE}}
     rule, boosting = SemiPrivateClassifier(Stumps()), SemiPrivateBoostingClassifier()
+    regressor = SemiPrivateLinearRegression()
+    stump = DecisionTreeRegressor(max_depth=1, random_state=0)
     return [
         Case(name, lambda: ColumnOfFixedRows(rule, **settings), BITS, 6, **public),
         Case(
@@ -497,5 +500,10 @@ def private_column_cases() -> list[Case]:
         ),
         Case(
             f"{name}, boosting", lambda: ColumnOfFixedRows(boosting, **settings), BITS, 3, **public
+        ),
+        Case(
+            "PrivateColumnsRegressor",
+            lambda: ColumnOfFixedOutcomes(regressor, **settings | {"public_model": stump}),
+            BITS, 3, **public,
         ),
     ]  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skpublicdp import LabelPrivateClassifier, PrivateColumnsClassifier
+from skpublicdp import LabelPrivateClassifier, PrivateColumnsClassifier, PrivateColumnsRegressor
 from skpublicdp.accounting import Steps
 from skpublicdp.boosting import SemiPrivateBoostingClassifier
 from skpublicdp.data import open_rows
@@ -98,8 +98,8 @@ class LabelsOfFixedRows(LabelPrivateClassifier):
         return super().fit(self.FEATURES[: len(X)], y, groups=groups)
 
 
-class ColumnOfFixedRows(PrivateColumnsClassifier):
-    """Classifier of six rows with a public column and label, so that neighbours differ in "x".
+class FixedRowsMixin:
+    """Six rows with a public column and target, so that neighbours differ in the column "x".
 
     More rows than folds are needed for their order to have an effect.
     """
@@ -118,6 +118,14 @@ class ColumnOfFixedRows(PrivateColumnsClassifier):
 
     def _frame(self, X: Any, public: Any) -> Any:
         return pd.DataFrame({"public": public, "x": np.asarray(X)[:, 0]})
+
+
+class ColumnOfFixedRows(FixedRowsMixin, PrivateColumnsClassifier):
+    """Classifier of rows that differ in a private column alone."""
+
+
+class ColumnOfFixedOutcomes(FixedRowsMixin, PrivateColumnsRegressor):
+    """Regressor of rows that differ in a private column alone."""
 
 
 class RiskScore(ClassifierMixin, BaseEstimator):

@@ -9,19 +9,21 @@ import polars as pl
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from skpublicdp import (
     LabelPrivateClassifier,
     PPMHalfspaceClassifier,
     PrivacyBudget,
     PrivateColumnsClassifier,
+    PrivateColumnsRegressor,
     SemiPrivateBoostingClassifier,
     SemiPrivateBoostingRegressor,
     SemiPrivateClassifier,
+    SemiPrivateLinearRegression,
     SemiPrivateLogisticRegression,
 )
 from skpublicdp.data import describe_columns
@@ -392,3 +394,74 @@ def test_errors():
     budget = PrivacyBudget(1, 1e-6, protects=["x0"], for_tests=True)
     with pytest.raises(ValueError, match="X must be a data frame if budget is set"):
         classifier(columns=[0], budget=budget).fit(X.to_numpy(), Y)
+
+
+OUTCOMES = (X["age"] + X["height"] + X["income"]).to_numpy() + RNG.normal(size=N) / 2
+
+
+def regressor(estimator=None, columns=("income",), **settings):
+    estimator = SemiPrivateBoostingRegressor() if estimator is None else estimator
+    settings = {"random_state": 0, **settings}
+    return PrivateColumnsRegressor(estimator, private_columns=list(columns), **settings)
+
+
+class TestRegressor:
+    @pytest.mark.parametrize(
+        "estimator", [SemiPrivateBoostingRegressor(), SemiPrivateLinearRegression()]
+    )
+    def test_the_private_column_adds_to_the_public_columns(self, estimator):
+        reg = regressor(estimator, epsilon=0.5).fit(X, OUTCOMES, X_public=PUBLIC)
+        public = X[["age", "height"]]
+        alone = LinearRegression().fit(public, OUTCOMES).score(public, OUTCOMES)
+        whole = clone(estimator).set_params(
+            epsilon=0.5, random_state=0, outcome_bounds=reg.outcome_bounds_
+        )
+        whole.fit(X, OUTCOMES, X_public=PUBLIC)
+        score = reg.score(X, OUTCOMES)
+        assert score > alone + 0.1
+        assert score > whole.score(X, OUTCOMES)
+        unit = "replace one private row (not protected: labels, and all columns but income)"
+        assert reg.privacy_.unit == unit
+
+    def test_a_fit_is_the_same_function_of_noise_for_all_private_values(self):
+        public, y = np.arange(4.0), [0.0, 1.0, 0.5, 1.0]
+        X_public = np.column_stack([np.linspace(0, 3, 20), np.tile([0.0, 1.0], 10)])
+
+        def fitted(private):
+            tree = DecisionTreeRegressor(max_depth=1, random_state=0)
+            estimator = SemiPrivateLinearRegression()
+            reg = regressor(estimator, [1], public_model=tree, random_state=None)
+            return pickle.dumps(reg.fit(np.column_stack([public, private]), y, X_public=X_public))
+
+        with Recorder() as recorder:
+            one = fitted([0.0, 1.0, 1.0, 0.0])
+        with Recorder(recorder.outcomes):
+            assert fitted([0.0, 1.0, 0.0, 0.0]) == one
+
+    def test_bounds(self):
+        reg = regressor().fit(X, OUTCOMES, X_public=PUBLIC)
+        assert reg.outcome_bounds_ == (OUTCOMES.min(), OUTCOMES.max())
+        assert reg.estimator_.outcome_bounds_ == reg.outcome_bounds_
+        bounded = regressor(SemiPrivateBoostingRegressor(outcome_bounds=(-2, 2)))
+        predictions = bounded.fit(X, OUTCOMES, X_public=PUBLIC).predict(X)
+        assert bounded.outcome_bounds_ == (-2, 2)
+        assert (np.abs(predictions) <= 2).all()
+
+    def test_a_given_model_and_a_budget(self):
+        public = X[["age", "height"]]
+        given = LinearRegression().fit(public, OUTCOMES)
+        budget = PrivacyBudget(3, 1e-5, protects=["income"], for_tests=True)
+        reg = regressor(columns=["income", "colour"], public_model=given, budget=budget)
+        reg.fit(X, OUTCOMES, X_public=PUBLIC, y_public=OUTCOMES[:300])
+        assert reg.public_model_ is given
+        assert reg.privacy_.entry == 1
+        assert not hasattr(reg, "predict_proba")
+
+    def test_errors(self):
+        for estimator in (LinearRegression(), SemiPrivateBoostingClassifier()):
+            with pytest.raises(ValueError, match="estimator must be SemiPrivateBoostingRegressor"):
+                regressor(estimator).fit(X, OUTCOMES, X_public=PUBLIC)
+        with pytest.raises(ValueError, match="finite numbers"):
+            regressor().fit(X, np.append(OUTCOMES[1:], np.nan), X_public=PUBLIC)
+        with pytest.raises(ValueError, match="low < high"):
+            regressor().fit(X, np.ones(N), X_public=PUBLIC)
