@@ -87,7 +87,9 @@ def measure_outcomes(name, data_dir, seed):
     texts = make_column_selector(dtype_exclude="number")
 
     def trees():
-        encoder = make_column_transformer((TargetEncoder(), texts), remainder="passthrough")
+        encoder = make_column_transformer(
+            (TargetEncoder(target_type="continuous"), texts), remainder="passthrough"
+        )
         return make_pipeline(encoder, HistGradientBoostingRegressor(random_state=0))
 
     def r2(fitted, columns=X.columns):

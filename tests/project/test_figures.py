@@ -200,6 +200,30 @@ def gains_by_private_columns():
     return (means["private columns"] - means["rows"])[[0.1, 0.5, 1.0, 8.0]]
 
 
+def r2_with_private_columns():
+    table = committed("private_columns_outcomes").astype({"epsilon": float})
+    return table.set_index(["table", "epsilon", "method"])["r2"].sort_index()
+
+
+def test_r2_with_private_columns():
+    r2 = r2_with_private_columns()
+    methods = ["rows", "private columns", "private columns, linear"]
+    epsilons = (0.1, 0.5, 1.0, 8.0)
+    for name, (public, *cells, without) in rows_of("private_columns", "outcomes").items():
+        for epsilon, cell in zip(epsilons, cells, strict=True):
+            assert_shown(cell.split("/"), r2[name, epsilon][methods])
+        assert_shown([public, without], r2[name, np.inf][["public columns", "no privacy"]])
+
+
+@quote(
+    "private_columns",
+    r"R² changes by (\.\d+), (\.\d+), (\.\d+) and (-?\.\d+) on average at ε = 0\.1, 0\.5, 1 and 8",
+)
+def gains_of_outcomes_by_private_columns():
+    means = r2_with_private_columns().unstack().groupby("epsilon").mean()
+    return (means["private columns"] - means["rows"])[[0.1, 0.5, 1.0, 8.0]]
+
+
 def test_coverage_of_cells():
     table = committed("intervals").set_index(["setting", "value"])
     settings = {
