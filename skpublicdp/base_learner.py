@@ -30,7 +30,7 @@ from skpublicdp.typing import Floats
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
-def _available_if_inner_has(method: str) -> Callable[[_Method], _Method]:
+def available_if_inner_has(method: str) -> Callable[[_Method], _Method]:
     """Return a decorator that makes a method available only if the inner estimator has `method`."""
 
     def check(self: DelegatingClassifier) -> bool:
@@ -65,7 +65,7 @@ class DelegatingClassifier(ScoreMixin):
         """
         return self._delegate("predict", X)
 
-    @_available_if_inner_has("predict_proba")
+    @available_if_inner_has("predict_proba")
     def predict_proba(self, X: Any) -> Floats:
         """Predict probabilities with the fitted inner estimator.
 
@@ -81,7 +81,7 @@ class DelegatingClassifier(ScoreMixin):
         """
         return self._delegate("predict_proba", X)
 
-    @_available_if_inner_has("decision_function")
+    @available_if_inner_has("decision_function")
     def decision_function(self, X: Any) -> Floats:
         """Return the decision function of the fitted inner estimator.
 

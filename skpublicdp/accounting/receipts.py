@@ -136,26 +136,26 @@ def receipt_with_public_columns(receipt: PrivacyReceipt, names: Sequence[str]) -
     return replace(receipt, unit=unit, assumptions=tuple(assumptions))
 
 
-COLUMNS_PROTECTED = " (not protected: labels, and all columns but "
+COLUMNS_PROTECTED = ", and all columns but "
 """Part of the unit's description if only some columns of the private rows are private."""
 
 
 def receipt_for_private_columns(
-    receipt: PrivacyReceipt, names: Sequence[str], model_lines: Iterable[str]
+    receipt: PrivacyReceipt, names: Sequence[str], model_lines: Iterable[str], targets: str
 ) -> PrivacyReceipt:
-    """Return the receipt of a fit that protects some columns only, and whose labels are public.
+    """Return the receipt of a fit that protects some columns only, and whose targets are public.
 
     `model_lines` contains the assumptions about public models, which replace those of the private
-    estimator.
+    estimator. `targets` is "labels" or "outcomes".
     """
     columns = ", ".join(names)
-    assumptions = [f"all columns but {columns} are public in all rows, and so are the labels"]
+    assumptions = [f"all columns but {columns} are public in all rows, and so are the {targets}"]
     assumptions += model_lines
     for text in receipt.assumptions:
         if not text.startswith("public_model"):
             assumptions.append(text)
     unit = receipt.unit.replace(REPLACE_ONE, REPLACE_ROW)
-    unit += f"{COLUMNS_PROTECTED}{columns})"
+    unit += f" (not protected: {targets}{COLUMNS_PROTECTED}{columns})"
     return replace(receipt, unit=unit, assumptions=tuple(assumptions))
 
 
@@ -520,7 +520,10 @@ class PrivacyReceipt:
     @property
     def _public_values(self) -> str:
         """What is equal in neighbouring data sets if some columns are public."""
-        return "labels and public columns" if COLUMNS_PROTECTED in self.unit else "public columns"
+        if COLUMNS_PROTECTED not in self.unit:
+            return "public columns"
+        targets = self.unit.partition("(not protected: ")[2].partition(COLUMNS_PROTECTED)[0]
+        return f"{targets} and public columns"
 
     @property
     def _kind_of_unit(self) -> str:

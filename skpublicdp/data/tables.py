@@ -451,12 +451,13 @@ def pick_column(table: Any, position: int) -> Any:
 def add_numbers(table: Any, names: Sequence[str], numbers: Mapping[str, NDArray[Any]]) -> Any:
     """Return a table with further columns of numbers, and with other names of its own columns.
 
-    Arrays have no names. An array has dtype object unless all of its values are exact as floats.
+    Arrays have no names. Numbers of arrays become floats, since a missing value would make them
+    floats, too. Other arrays have dtype object.
     """
     if isinstance(table, np.ndarray):
-        is_exact = table.dtype.kind == "f" or (table.dtype.kind in "iu" and table.itemsize <= 4)
+        is_numeric = table.dtype.kind in "biuf"
         with np.errstate(all="ignore"):  # which could reveal that a value is very large
-            values = table.astype(np.float64 if is_exact else object)
+            values = table.astype(np.float64 if is_numeric else object)
         return np.column_stack([values, *numbers.values()])
     frame = to_narwhals(table)
     new_names = dict(zip(frame.columns, names, strict=True))

@@ -43,7 +43,7 @@ would take time, but show hardly more of the structure of the features."""
 
 FEATURES_ARE_USED_TWICE = (
     "The rows of the fit also determine the candidate rules, so the theorems about independent "
-    "public rows do not apply. See the section on label privacy of docs/user_guide/theory.md."
+    "public rows do not apply. See the section on label privacy of docs/user_guide/theory.md"
 )
 """Reason why a private learner has no bound on its error."""
 

@@ -49,7 +49,7 @@ from skpublicdp.data.schema import (
     column_position,
     frame_labels,
 )
-from skpublicdp.data.tables import ANYTHING, DATE, Table, add_numbers, pick_columns
+from skpublicdp.data.tables import ANYTHING, DATE, Table, add_numbers, is_frame, pick_columns
 from skpublicdp.data.validation import kind_of_type, read_table
 from skpublicdp.label_privacy.classifier import is_private_estimator
 from skpublicdp.linear import SemiPrivateLogisticRegression
@@ -62,7 +62,7 @@ SCORE_NAME = "public score"
 
 SCORES_DEPEND_ON_EACH_OTHER = (
     "The scores of the public columns are fitted to the labels of all rows, so rows are not "
-    "independent, and the theorems do not apply."
+    "independent, and the theorems do not apply"
 )
 """Reason why the private estimator has no bound on its error."""
 
@@ -88,6 +88,8 @@ class PrivateColumnsMixin(FittedModelMixin, ProgressMixin, HTMLReprMixin, Versio
         "y_public": True,
         "groups": True,
     }
+
+    _targets_in_words = "labels"
 
     protects_all_rows = False
     """Some columns of all rows are public, so that this class cannot be a base learner."""
@@ -139,8 +141,10 @@ class PrivateColumnsMixin(FittedModelMixin, ProgressMixin, HTMLReprMixin, Versio
                     "A budget for columns compares their names, so X must be a data frame if "
                     "budget is set; got an array."
                 )
-        if getattr(y, "name", None) in names:
-            raise ValueError(f"y must not be a private column, but its name is {y.name!r}.")
+        names_of_y = Table(y).labels if is_frame(y) else [getattr(y, "name", None)]
+        for name in map(str, names_of_y):
+            if name in names:
+                raise ValueError(f"y must not be a private column, but its name is {name!r}.")
         reserved = [name for name in names if name.startswith(SCORE_NAME)]
         if reserved:
             raise ValueError(
@@ -156,7 +160,9 @@ class PrivateColumnsMixin(FittedModelMixin, ProgressMixin, HTMLReprMixin, Versio
         ]
         if self._margins is None:  # so that the private estimator keeps a model of its own
             lines = [text for text in receipt.assumptions if text.startswith("public_model")]
-        return receipt_for_private_columns(receipt, self.private_columns_, lines)
+        return receipt_for_private_columns(
+            receipt, self.private_columns_, lines, targets=self._targets_in_words
+        )
 
     def _fit_public_model(self, table: Table, outcomes: Floats) -> Floats:
         """Fit the model of the public columns, and return out-of-fold scores, (n, n_scores)."""
@@ -269,8 +275,12 @@ class PrivateColumnsMixin(FittedModelMixin, ProgressMixin, HTMLReprMixin, Versio
     def _delegate(self, method: str, X: Any) -> NDArray[Any]:
         """Call a method of the fitted private estimator on the private columns and the scores."""
         check_is_fitted(self)
+        return super()._delegate(method, self._scored_rows(X))
+
+    def _scored_rows(self, X: Any) -> Any:
+        """Return the private columns and the scores of new rows."""
         table = read_table(self, X, reset=False, numeric=False)
-        return super()._delegate(method, self._scored(table, self._scores(table)))
+        return self._scored(table, self._scores(table))
 
     def __sklearn_tags__(self) -> Any:
         """Return the tags, with the estimator's input tags."""
@@ -299,7 +309,8 @@ class PrivateColumnsClassifier(
         Private classifier whose `fit` accepts `X_public`, such as `SemiPrivateBoostingClassifier`,
         which is cloned. Its parameters `epsilon`, `budget` and `max_rows_per_group` are replaced by
         those of this class, `classes` by all labels, `random_state` unless that of this class is
-        None, and `public_model`, if it has one, by the score. Its δ is part of the privacy cost.
+        None, and `public_model` by the score, except for linear models of more than two labels.
+        Its δ is part of the privacy cost.
     private_columns : list of str or int
         Private columns of `X`, by name or position. Nothing is protected about any other column.
     public_model : estimator, "auto" or None, default="auto"
@@ -360,7 +371,8 @@ class PrivateColumnsClassifier(
     The score of a row of the fit comes from a model of other rows: the rows are divided into five
     folds, and each fold is predicted by a model of the other four. For more than two labels, there
     is one score for each label. The private estimator reads the private columns in their order,
-    and then the scores; for arrays, its messages call them x0, x1 and so on.
+    and then the scores. Its parameters that refer to columns refer to these; for arrays, they are
+    called x0, x1 and so on.
 
     References
     ----------

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, RegressorMixin, is_regressor
 from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from skpublicdp._internal.parameters import (
     GROUP_PARAMETERS,
@@ -18,9 +19,10 @@ from skpublicdp._internal.parameters import (
     Seed,
     all_or_nothing,
 )
-from skpublicdp.base_learner import DelegatingClassifier
+from skpublicdp.base_learner import DelegatingClassifier, available_if_inner_has
 from skpublicdp.boosting.loss import SQUARED
 from skpublicdp.boosting.public_model import TargetScale
+from skpublicdp.boosting.training_data import LossTarget
 from skpublicdp.data.labels import Targets, check_length
 from skpublicdp.data.outcomes import RegressionTarget
 from skpublicdp.data.tables import Table
@@ -48,8 +50,8 @@ class PrivateColumnsRegressor(
         `SemiPrivateBoostingRegressor` or `SemiPrivateLinearRegression`, which is cloned. Its
         parameters `epsilon`, `budget`, `max_rows_per_group` and `public_model` are replaced by
         those of this class and the score, `random_state` unless that of this class is None, and
-        `outcome_bounds`, if they are None, by the range of the outcomes. Its δ is part of the
-        privacy cost.
+        `outcome_bounds`, if they are None, by extreme quantiles of the outcomes. Its δ is part of
+        the privacy cost.
     private_columns : list of str or int
         Private columns of `X`, by name or position. Nothing is protected about any other column.
     public_model : estimator, "auto" or None, default="auto"
@@ -81,7 +83,7 @@ class PrivateColumnsRegressor(
     private_columns_ : list of str
         Names of the private columns.
     outcome_bounds_ : tuple of float
-        Lowest and highest outcome.
+        Bounds to which outcomes are clipped.
     privacy_ : PrivacyReceipt
         Privacy receipt, whose unit names the private columns.
     n_features_in_ : int
@@ -102,8 +104,8 @@ class PrivateColumnsRegressor(
     (docs/proofs/label_privacy.md, Theorem 6).
 
     The score of a row of the fit is the outcome that a model of other rows predicts. The private
-    estimator reads the private columns in their order, and then the score; for arrays, its messages
-    call them x0, x1 and so on.
+    estimator reads the private columns in their order, and then the score. Its parameters that
+    refer to columns refer to these; for arrays, they are called x0, x1 and so on.
 
     Examples
     --------
@@ -127,6 +129,8 @@ class PrivateColumnsRegressor(
         **SPENDING_PARAMETERS,
         **GROUP_PARAMETERS,
     }
+
+    _targets_in_words = "outcomes"
 
     def __init__(
         self,
@@ -176,7 +180,7 @@ class PrivateColumnsRegressor(
         Returns
         -------
         self : PrivateColumnsRegressor
-            The fitted classifier.
+            The fitted regressor.
 
         Raises
         ------
@@ -187,21 +191,50 @@ class PrivateColumnsRegressor(
         """
         return self._fit(X, y, X_public, y_public, groups)
 
+    @available_if_inner_has("interval")
+    def interval(
+        self, X: Any, level: float = 0.9, of: Literal["outcome", "mean"] = "outcome"
+    ) -> Floats:
+        """Return the intervals of `SemiPrivateBoostingRegressor.interval`.
+
+        Parameters
+        ----------
+        X : DataFrame or array-like, shape (n, n_features)
+            Rows to predict.
+        level : float, default=0.9
+            Level of the intervals.
+        of : {"outcome", "mean"}, default="outcome"
+            Whether intervals are about outcomes or about mean outcomes.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, 2)
+            Lower and upper ends.
+        """
+        check_is_fitted(self)
+        intervals: Floats = self.estimator_.interval(self._scored_rows(X), level, of)
+        return intervals
+
     def _check_estimator(self) -> None:
-        is_private = is_private_estimator(self.estimator) and is_regressor(self.estimator)
-        if not is_private or self.estimator.budget is not None:
+        name = type(self.estimator).__name__
+        if not is_private_estimator(self.estimator) or not is_regressor(self.estimator):
             raise ValueError(
-                "estimator must be SemiPrivateBoostingRegressor or SemiPrivateLinearRegression, "
-                f"with budget=None; got {type(self.estimator).__name__}."
+                "estimator must be SemiPrivateBoostingRegressor or SemiPrivateLinearRegression; "
+                f"got {name}."
+            )
+        if self.estimator.budget is not None:
+            raise ValueError(
+                f"estimator must have budget=None, but {name} has a budget of its own. Pass the "
+                "budget to PrivateColumnsRegressor instead."
             )
 
     def _read_targets(self, y: Any, y_public: Any, n: int) -> Targets:
         check_length(y, n)
-        reader = RegressionTarget(self.estimator.outcome_bounds)
+        loss = getattr(self.estimator, "loss", "squared_error")
+        reader = LossTarget(self.estimator.outcome_bounds, loss)
         outcomes = reader.column(y)
-        if self.estimator.outcome_bounds is None and np.isfinite(outcomes).all():
-            reader = RegressionTarget((outcomes.min(), outcomes.max()))
-        targets = reader.targets(outcomes, [outcomes[:0]])
+        # bounds that are not declared are quantiles of the public outcomes, which are all of them
+        targets = reader.targets(outcomes, [outcomes])
         assert targets.bounds is not None
         self.outcome_bounds_ = targets.bounds
         return targets

@@ -236,12 +236,21 @@ def test_casts_of_private_numbers_are_silent():
         classifier(columns=[2]).fit(wide, Y, X_public=public.astype(np.longdouble))
 
 
-def test_large_integers_stay_exact():
-    numbers = RNG.integers(2, size=(N, 2))
-    y = numbers[:, 1] == 1
-    numbers[:, 1] += 2**60
-    clf = classifier(columns=[1], epsilon=10).fit(numbers, y, X_public=numbers[:300].copy())
-    assert clf.score(numbers, y) == 1
+@pytest.mark.parametrize("dtype", [np.int64, np.float32])
+@pytest.mark.parametrize("public", [np.int64, np.float64, np.bool_])
+def test_the_type_of_an_array_of_numbers_has_no_effect(dtype, public):
+    rows = RNG.integers(2, size=(60, 2))
+
+    def fitted(dtype):
+        tree = DecisionTreeClassifier(max_depth=1, random_state=0)
+        clf = classifier(columns=[1], public_model=tree, random_state=None)
+        return pickle.dumps(clf.fit(rows.astype(dtype), rows[:, 0], X_public=X_public))
+
+    X_public = RNG.integers(2, size=(40, 2)).astype(public)
+    with Recorder() as recorder:
+        one = fitted(np.float64)
+    with Recorder(recorder.outcomes):
+        assert fitted(dtype) == one
 
 
 def test_copies_keep_a_given_model():
@@ -381,8 +390,15 @@ def test_errors():
         classifier().fit(X, Y, X_public=X)
     with pytest.raises(ValueError, match="must not contain another estimator"):
         classifier(LabelBoostClassifier()).fit(X, Y)
-    with pytest.raises(ValueError, match="y must not be a private column"):
-        classifier().fit(X, X["income"].gt(0))
+    numbered = pd.DataFrame(X.iloc[:, :3].to_numpy())
+    for y, rows, column in (
+        (X["income"].gt(0), X, "income"),
+        (X[["income"]].gt(0), X, "income"),
+        (pl.DataFrame({"income": Y}), X, "income"),
+        (numbered[2].gt(0), numbered, 2),
+    ):
+        with pytest.raises(ValueError, match="y must not be a private column"):
+            classifier(columns=[column]).fit(rows, y)
     with pytest.raises(ValueError, match="budget=None"):
         classifier(SemiPrivateBoostingClassifier(budget=PrivacyBudget(1, 1e-6))).fit(X, Y)
     with pytest.raises(ValueError, match="privacy budget of its own"):
@@ -420,8 +436,10 @@ class TestRegressor:
         score = reg.score(X, OUTCOMES)
         assert score > alone + 0.1
         assert score > whole.score(X, OUTCOMES)
-        unit = "replace one private row (not protected: labels, and all columns but income)"
+        unit = "replace one private row (not protected: outcomes, and all columns but income)"
         assert reg.privacy_.unit == unit
+        assert reg.privacy_.protects == "columns"
+        assert "whose outcomes and public columns are equal" in reg.privacy_.in_words()
 
     def test_a_fit_is_the_same_function_of_noise_for_all_private_values(self):
         public, y = np.arange(4.0), [0.0, 1.0, 0.5, 1.0]
@@ -439,13 +457,27 @@ class TestRegressor:
             assert fitted([0.0, 1.0, 0.0, 0.0]) == one
 
     def test_bounds(self):
-        reg = regressor().fit(X, OUTCOMES, X_public=PUBLIC)
-        assert reg.outcome_bounds_ == (OUTCOMES.min(), OUTCOMES.max())
+        y = OUTCOMES.copy()
+        y[0] = 1e6
+        reg = regressor().fit(X, y, X_public=PUBLIC)
+        low, high = reg.outcome_bounds_
+        assert y.min() <= low < high < 10
         assert reg.estimator_.outcome_bounds_ == reg.outcome_bounds_
         bounded = regressor(SemiPrivateBoostingRegressor(outcome_bounds=(-2, 2)))
         predictions = bounded.fit(X, OUTCOMES, X_public=PUBLIC).predict(X)
         assert bounded.outcome_bounds_ == (-2, 2)
         assert (np.abs(predictions) <= 2).all()
+
+    def test_counts(self):
+        y = RNG.poisson(np.exp(X["age"])) + 1
+        reg = regressor(SemiPrivateBoostingRegressor(loss="poisson"))
+        assert reg.fit(X, y, X_public=PUBLIC).outcome_bounds_[0] == 0
+
+    def test_intervals(self):
+        reg = regressor(epsilon=2).fit(X, OUTCOMES, X_public=PUBLIC)
+        low, high = reg.interval(X, level=0.8).T
+        assert ((low <= OUTCOMES) & (high >= OUTCOMES)).mean() > 0.7
+        assert not hasattr(regressor(SemiPrivateLinearRegression()), "interval")
 
     def test_a_given_model_and_a_budget(self):
         public = X[["age", "height"]]
@@ -463,5 +495,8 @@ class TestRegressor:
                 regressor(estimator).fit(X, OUTCOMES, X_public=PUBLIC)
         with pytest.raises(ValueError, match="finite numbers"):
             regressor().fit(X, np.append(OUTCOMES[1:], np.nan), X_public=PUBLIC)
-        with pytest.raises(ValueError, match="low < high"):
+        with pytest.raises(ValueError, match="outcome"):
             regressor().fit(X, np.ones(N), X_public=PUBLIC)
+        spent = SemiPrivateBoostingRegressor(budget=PrivacyBudget(1, 1e-6))
+        with pytest.raises(ValueError, match="budget to PrivateColumnsRegressor"):
+            regressor(spent).fit(X, OUTCOMES)
