@@ -184,7 +184,7 @@ class TestCalibratedRelease:
         assert receipt.protects == "columns"
         assert receipt.assumptions[0] == "all private rows have public values of sex"
         assert "whose public columns are equal" in receipt.in_words()
-        assert "some of which are equal" in str(receipt.to_registry())
+        assert "and equal public columns" in str(receipt.to_registry())
         assert (receipt.epsilon, receipt.event) == (
             release.privacy_.epsilon,
             release.privacy_.event,
