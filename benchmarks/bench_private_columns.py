@@ -2,8 +2,8 @@
 
 ``python benchmarks/bench_private_columns.py --data-dir DIR`` takes about half an hour. For
 each split of a table, a random quarter of the rows is the test set, a random third of the columns
-is private, and the noise is drawn anew. Tables are those of head_to_head.py, of which no more than
-13,000 rows are used. All private methods have 300 public rows without labels.
+is private, and the noise is drawn anew. Tables are those of head_to_head.py, with at most 13,000
+rows. All private methods have 300 public rows without labels.
 
 * "rows": boosting that protects whole rows
 * "private columns": `PrivateColumnsClassifier` with boosting

@@ -68,7 +68,7 @@ DOCUMENTATION_URL = ""
 PROOF_TITLES = {
     "generic_learner": "Learning from unlabelled private rows",
     "label_boost": "Relabelling private rows",
-    "label_privacy": "Labels and columns of rows of which the rest is public",
+    "label_privacy": "Private labels and private columns",
     "linear": "Linear models: noisy sums along public axes",
     "mixtures": "Errors on mixtures of private and public populations",
     "marginals": "Marginals",

@@ -1,4 +1,4 @@
-"""Estimators of rows of which some values are public: all features, or the label and columns."""
+"""Estimators for tables in which only the labels, or only some columns, are private."""
 
 from skpublicdp.label_privacy.classifier import LabelPrivateClassifier
 from skpublicdp.label_privacy.private_columns import PrivateColumnsClassifier

@@ -142,9 +142,9 @@ class PrivateColumnsMixin(FittedModelMixin, ProgressMixin, HTMLReprMixin, Versio
                     "budget is set; got an array."
                 )
         names_of_y = Table(y).labels if is_frame(y) else [getattr(y, "name", None)]
-        for name in map(str, names_of_y):
-            if name in names:
-                raise ValueError(f"y must not be a private column, but its name is {name!r}.")
+        for name in names_of_y:
+            if name is not None and str(name) in names:
+                raise ValueError(f"y must not be a private column, but its name is {str(name)!r}.")
         reserved = [name for name in names if name.startswith(SCORE_NAME)]
         if reserved:
             raise ValueError(
@@ -441,12 +441,12 @@ class PrivateColumnsClassifier(
         Parameters
         ----------
         X : array-like or DataFrame, shape (n, n_features)
-            Rows, of which the private columns are protected.
+            Training rows. Only their private columns are protected.
         y : array-like, shape (n,)
             Public labels.
         X_public : array-like or DataFrame, shape (m, n_features), optional
-            Rows of which all columns are public, which the private estimator uses as its public
-            rows. In cross-validation, `X_public` and `X` must have different numbers of rows.
+            Public rows of the private estimator, with the columns of `X`. In cross-validation,
+            `X_public` and `X` must have different numbers of rows.
         y_public : array-like, shape (m,), optional
             Labels of `X_public`, where -1 means "unlabelled".
         groups : array-like, shape (n,), optional

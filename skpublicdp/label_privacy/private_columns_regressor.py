@@ -166,12 +166,12 @@ class PrivateColumnsRegressor(
         Parameters
         ----------
         X : array-like or DataFrame, shape (n, n_features)
-            Rows, of which the private columns are protected.
+            Training rows. Only their private columns are protected.
         y : array-like, shape (n,)
             Public outcomes.
         X_public : array-like or DataFrame, shape (m, n_features), optional
-            Rows of which all columns are public, which the private estimator uses as its public
-            rows. In cross-validation, `X_public` and `X` must have different numbers of rows.
+            Public rows of the private estimator, with the columns of `X`. In cross-validation,
+            `X_public` and `X` must have different numbers of rows.
         y_public : array-like, shape (m,), optional
             Outcomes of `X_public`, where NaN marks missing outcomes.
         groups : array-like, shape (n,), optional

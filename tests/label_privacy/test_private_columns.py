@@ -198,6 +198,8 @@ def test_columns_of_a_budget_are_a_list_of_names(protects):
         PrivacyBudget(1, protects=protects)
 
 
+# the noise is secret, and may look like a shift
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
 @pytest.mark.parametrize(
     ("values", "changed", "public"),
     [
@@ -228,6 +230,12 @@ def test_the_type_of_a_private_column_leaves_no_trace(values, changed, public, a
         assert fitted(changed) == one
 
 
+def test_a_column_may_be_called_none():
+    named = X.rename(columns={"income": "None"})
+    public = PUBLIC.rename(columns={"income": "None"})
+    assert classifier(columns=["None"]).fit(named, Y, X_public=public).private_columns_ == ["None"]
+
+
 def test_casts_of_private_numbers_are_silent():
     wide = X.iloc[:, :3].to_numpy().astype(np.longdouble)
     wide[0, 2] = np.longdouble("1e4000")
@@ -236,6 +244,8 @@ def test_casts_of_private_numbers_are_silent():
         classifier(columns=[2]).fit(wide, Y, X_public=public.astype(np.longdouble))
 
 
+# the noise is secret, and may look like a shift
+@pytest.mark.filterwarnings("ignore::skpublicdp.exceptions.DriftWarning")
 @pytest.mark.parametrize("dtype", [np.int64, np.float32])
 @pytest.mark.parametrize("public", [np.int64, np.float64, np.bool_])
 def test_the_type_of_an_array_of_numbers_has_no_effect(dtype, public):
